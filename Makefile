@@ -1,0 +1,33 @@
+# `make demo` and `make test` are all a fresh machine with Python >= 3.11, git and make needs.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+WORKERS ?= 2
+
+.PHONY: demo test lint bench readme clean
+
+demo: $(STAMP)
+	$(BIN)/alebrije demo
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/metrics.py
+
+readme: $(STAMP)
+	$(BIN)/python docs/metric_table.py
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alebrije needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(STAMP)
+
+clean:
+	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,194 @@
+"""The command `alebrije`: parses, calls, prints. Heavy imports wait until a subcommand needs them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from alebrije import __version__
+from alebrije.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from alebrije.results.scores import MetricResult, Scores
+    from alebrije.studies.battery import Call
+
+
+@dataclass(frozen=True)
+class Score:
+    """Score the codes, segmentations, analogies or predictions in a file with every metric that fits."""
+
+    file: tyro.conf.Positional[Path]
+    """An .npz or .safetensors file with codes and factors (and factor_names); or true and pred (or masks);
+    or a, b, c, d and negatives.<name>; or target and predicted."""
+    metrics: list[str] = field(default_factory=list)
+    """Names from `alebrije metrics`; all that fit if none is given."""
+    out: Path | None = None
+    """Where to write the result as JSON."""
+    bootstrap: int | None = None
+    """Resamples for the 95 % intervals; 0 for none. Unless given, 1000 where cases are averaged and 20 where the metric
+    is computed anew."""
+    seed: int = 0
+    """Seed of the resampling."""
+
+    def run(self) -> None:
+        """Reads, scores, writes, prints."""
+        if self.bootstrap is not None and (self.bootstrap < 0 or self.bootstrap == 1):
+            raise InputError(f"--bootstrap must be 0 or at least 2, got {self.bootstrap}")
+        if self.out is not None and not self.out.parent.is_dir():
+            raise InputError(f"--out {self.out}: the folder {self.out.parent} does not exist")
+        from alebrije.data import read_arrays
+        from alebrije.results import write_atomically
+        from alebrije.studies.battery import score_file
+
+        scores = score_file(read_arrays(self.file), self.metrics, self.bootstrap, self.seed, _watched)
+        if self.out is not None:
+            write_atomically(self.out, scores.to_json())
+        _print_scores(scores)
+        if self.out is not None:
+            print(f"written to {self.out}")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """List every metric: what it needs, its range and direction, its source."""
+
+    def run(self) -> None:
+        """Prints the catalog."""
+        from rich.table import Table
+
+        from alebrije.metrics import catalog
+
+        table = Table("name", "metric", "needs", "range", "better", "source", title="Metrics", box=None, pad_edge=False)
+        for record in catalog().values():
+            low, high = (f"{end:g}" for end in record.range)
+            table.add_row(
+                record.name, record.title, ", ".join(record.inputs), f"{low}..{high}", record.direction, record.cites
+            )
+        _print(table)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Score four made-up representations and four segmentations with everything, as a table and a web page."""
+
+    out: Path = Path("out/demo")
+    """The folder to write to."""
+    rows: int = 3000
+    """How many scenes to draw."""
+
+    def run(self) -> None:
+        """Draws, scores, writes the page and says where it is."""
+        from alebrije.report.demo import run_demo
+
+        page = run_demo(self.out, self.rows, _watched_names)
+        print(f"\nOpen {page} in a browser; the numbers are in {page.parent / 'scores.json'}.")
+
+
+@dataclass(frozen=True)
+class Version:
+    """Print the version."""
+
+    def run(self) -> None:
+        """Prints it."""
+        print(f"alebrije {__version__}")
+
+
+_COMMANDS = (
+    Annotated[Score, tyro.conf.subcommand("score")]
+    | Annotated[Metrics, tyro.conf.subcommand("metrics")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Version, tyro.conf.subcommand("version")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs one subcommand; input that cannot be used ends in one sentence and exit code 2."""
+    command = tyro.cli(
+        _COMMANDS,
+        prog="alebrije",
+        description="Tells whether a vision model understands a scene as parts that recombine.",
+        args=arguments,
+    )
+    try:
+        command.run()
+    except InputError as error:
+        print(f"alebrije: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        print(f"alebrije: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("alebrije: stopped; nothing was written", file=sys.stderr)
+        sys.exit(130)
+
+
+def _watched(calls: Iterable[Call]) -> Iterator[Call]:
+    """The calls, with a progress bar on a terminal and plain lines elsewhere, both on standard error."""
+    planned = list(calls)
+    for name, call in zip(_watched_names([c.record.name for c in planned]), planned, strict=True):
+        assert name == call.record.name
+        yield call
+
+
+def _watched_names(names: Iterable[str]) -> Iterator[str]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    todo = list(names)
+    if not sys.stderr.isatty():
+        for place, name in enumerate(todo, 1):
+            print(f"[{place}/{len(todo)}] {name}", file=sys.stderr, flush=True)
+            yield name
+        return
+    columns = TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(todo))
+        for name in todo:
+            progress.update(task, description=name)
+            yield name
+            progress.advance(task)
+
+
+def _print(table: object) -> None:
+    from rich.console import Console
+
+    console = Console()
+    Console(width=None if console.is_terminal else 160).print(table)
+
+
+def _print_scores(scores: Scores) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("metric", "score", "95 % interval", "better", "notes", box=None, pad_edge=False)
+    table.title = escape(f"{scores.input.file}  (sha256 {scores.input.sha256[:12]})")
+    for result in scores.results:
+        table.add_row(result.metric, *_cells(result), result.direction, escape("; ".join(_notes(result))))
+    _print(table)
+
+
+def _cells(result: MetricResult) -> tuple[str, str]:
+    interval = result.interval
+    span = "-" if interval is None else f"{interval.low:.4g} .. {interval.high:.4g}"
+    return ("null" if result.score is None else f"{result.score:.4f}"), span
+
+
+def _notes(result: MetricResult) -> list[str]:
+    notes = [result.reason] if result.reason else []
+    tests = result.details.get("tests")
+    if tests is not None:
+        failed = [name for name, test in tests.items() if not test["passed"]]
+        verdict = "passes every hard negative" if tests and not failed else f"fails {', '.join(failed)}"
+        notes.append(verdict if tests else "no hard negatives given, so the score may rest on a shortcut")
+    if "disentanglement" in result.details:
+        notes.append(" ".join(f"{k[0].upper()} {result.details[k]:.3f}" for k in _DCI))
+    return notes
+
+
+_DCI = ("disentanglement", "completeness", "informativeness")

@@ -1,0 +1,265 @@
+"""COAT: do the codes of scenes add and subtract like the scenes do? (Xie et al. 2022)"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np  # noqa: F401  (used by the examples)
+import torch
+
+from alebrije.errors import InputError
+from alebrije.metrics.arrays import Array, answer_like
+from alebrije.metrics.record import Score, register
+from alebrije.metrics.slots import CHUNK, Grams, check_scenes, greedy_match, split_cases, take_slots
+
+Loss = Literal["squared-l2", "l2", "acos"]
+Chance = Literal["released", "paper"]
+HARD_NEGATIVES = ("drop", "object", "color", "material", "shape", "size", "pixel")
+
+
+@dataclass(frozen=True)
+class HardNegativeTest:
+    """One-sample proportion test that D fits its analogy better than the hard negative D' does."""
+
+    p_hat: float
+    p_value: float
+    passed: bool
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CoatScore(Score):
+    """COAT. The paper reports `score` only where `passed`: a code that fails a hard negative may take a shortcut.
+
+    `passed` is true only if every test did, and false where there was none. `per_case` [T] is each case's share of the
+    chance loss, so `score` is 1 minus its mean; `losses` [T] are the losses before the division.
+    """
+
+    passed: bool
+    tests: Mapping[str, HardNegativeTest]
+    per_case: Any
+    losses: Any
+
+    @property
+    def cases(self) -> Any:
+        """1 minus each case's share of the chance loss, where that is defined."""
+        return 1.0 - self.per_case[self.per_case == self.per_case]
+
+
+@register(
+    "coat-acos",
+    title="COAT, angle",
+    instrument="analogy",
+    inputs=("a", "b", "c", "d", "negatives"),
+    range=(-math.inf, 1.0),
+    cites="Xie et al. 2022, Equation 1",
+    invariances=("scaling", "slot permutation", "dtype", "device"),
+    settings={"loss": "acos"},
+)
+@register(
+    "coat-l2",
+    title="COAT, distance",
+    instrument="analogy",
+    inputs=("a", "b", "c", "d", "negatives"),
+    range=(-math.inf, 1.0),
+    cites="Xie et al. 2022, Equation 1",
+    invariances=("neuron permutation", "scaling", "slot permutation", "dtype", "device"),
+    settings={"loss": "l2"},
+)
+@register(
+    "coat",
+    title="COAT, squared distance",
+    instrument="analogy",
+    inputs=("a", "b", "c", "d", "negatives"),
+    range=(-math.inf, 1.0),
+    cites="Xie et al. 2022, Equation 1; squared as in the released numbers",
+    invariances=("neuron permutation", "scaling", "slot permutation", "dtype", "device"),
+)
+def coat(
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    negatives: Mapping[str, Array],
+    loss: Loss = "squared-l2",
+    group: int = 64,
+    level: float = 0.005,
+    chance: Chance = "released",
+) -> CoatScore:
+    """1 - the loss of the analogy b - a + c = d over the loss expected for a random d, averaged over cases.
+
+    Codes are vectors [T, D] or slots [T, K, D]; `negatives` maps the name of each hard negative to the codes of D'.
+    The losses are ``"squared-l2"`` (what the published numbers were made with), ``"l2"`` (the paper's text) and
+    ``"acos"``, the angle in radians between b - a and d - c (a right angle if either is zero). The expectation is over
+    the d of the case's group of `group` consecutive cases, its own included, as released; the last cases share the last
+    full group. Slots are matched anew for every quadruple that is scored, and then count as one long vector.
+
+    ``chance="released"`` draws (c, d) together for the angle of vectors, as the published numbers did; ``"paper"``
+    draws d alone, as Equation 1 says. The two differ nowhere else. A loss that is 0 by chance too (a constant code)
+    leaves nothing to compare: the score is not a number.
+
+    >>> rng = np.random.default_rng(0)
+    >>> a, b, c = rng.normal(size=(3, 128, 5))
+    >>> result = coat(a, b, c, b - a + c, {"object": b - a + c + 1})
+    >>> round(result.score, 6), result.passed
+    (1.0, True)
+    """
+    if loss not in ("squared-l2", "l2", "acos"):
+        raise InputError(f"loss must be 'squared-l2', 'l2' or 'acos', got {loss!r}")
+    if group < 2:
+        raise InputError(f"group must be at least 2, got {group}")
+    named = {"a": a, "b": b, "c": c, "d": d, **{f"negatives.{name}": code for name, code in negatives.items()}}
+    codes = check_scenes(named)
+    shift = codes[0].reshape(-1, codes[0].shape[-1]).mean(0)  # b - a + c - d and d - c do not change
+    first, second, third, fourth, *others = (code - shift for code in codes)
+    quadruple = first, second, third, fourth
+    measure = _slot_losses if fourth.ndim == 3 else _vector_losses
+    losses = measure(*quadruple, loss)
+    tests = {
+        name: _proportion_test(losses < measure(first, second, third, other, loss), level)
+        for name, other in zip(negatives, others, strict=True)
+    }
+    expected = _chance_losses(quadruple, loss, group, chance)
+    ratios = losses / expected  # not a number where both are 0
+    bad = ~ratios.isfinite()
+    defined = not bool(bad.all()) and len(fourth) > 1
+    return CoatScore(
+        score=float(1.0 - ratios[~bad].mean()) if defined else math.nan,
+        reason=_reason(len(fourth), int(bad.sum())),
+        passed=bool(tests) and all(test.passed for test in tests.values()),
+        tests=tests,
+        per_case=answer_like(d, ratios.cpu().numpy()),
+        losses=answer_like(d, losses.cpu().numpy()),
+        settings={"loss": loss, "group": group, "level": level, "chance": chance},
+    )
+
+
+def _reason(cases: int, bad: int) -> str | None:
+    if cases == 1:
+        return "with a single case there is no other d to set the chance level"
+    return f"in {bad} of {cases} cases every d of the group has the same code" if bad else None
+
+
+def _proportion_test(wins: torch.Tensor, level: float) -> HardNegativeTest:
+    """Is the share of wins above one half? z = (p - 1/2) / sqrt(1/4n), one-sided."""
+    share = float(wins.double().mean())
+    z = (share - 0.5) * 2.0 * math.sqrt(len(wins))
+    p_value = 0.5 * math.erfc(z / math.sqrt(2.0))
+    return HardNegativeTest(share, p_value, p_value < level)
+
+
+def _length(squared: torch.Tensor, loss: Loss) -> torch.Tensor:
+    return squared.sqrt() if loss == "l2" else squared
+
+
+def _angle(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Angles between the rows of two matrices, exact also where they are nearly parallel."""
+    norms = left.norm(dim=1), right.norm(dim=1)
+    none = (norms[0] == 0) | (norms[1] == 0)
+    u, v = left / norms[0].clamp_min(1e-300)[:, None], right / norms[1].clamp_min(1e-300)[:, None]
+    angle = 2 * torch.atan2((u - v).norm(dim=1), (u + v).norm(dim=1))
+    return angle.masked_fill_(none, math.pi / 2)
+
+
+def _angle_from_products(product: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+    """Angles from inner products and products of squared lengths."""
+    none = squares <= 0
+    cosine = product / squares.masked_fill(none, 1.0).sqrt()
+    return cosine.clamp(-1, 1).acos().masked_fill_(none, math.pi / 2)
+
+
+def _vector_losses(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, loss: Loss) -> torch.Tensor:
+    """The loss of each case [T]."""
+    if loss == "acos":
+        return _angle(b - a, d - c)
+    return _length((b - a + c - d).square().sum(1), loss)
+
+
+def _slot_losses(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, loss: Loss) -> torch.Tensor:
+    """The loss of each case [T] after matching its slots."""
+    losses = []
+    for part in split_cases([a, b, c, d], CHUNK // a.shape[1] ** 4):
+        picks = greedy_match(Grams.of(*part))
+        one, two, three, four = (take_slots(scene, picks[:, i]).flatten(1) for i, scene in enumerate(part))
+        losses.append(_vector_losses(one, two, three, four, loss))
+    return torch.cat(losses)
+
+
+def _chance_losses(quadruple: tuple[torch.Tensor, ...], loss: Loss, group: int, chance: Chance) -> torch.Tensor:
+    """The mean loss of each case [T] over the d of its group."""
+    cases, expected = len(quadruple[0]), []
+    measure = _slot_chance if quadruple[0].ndim == 3 else _vector_chance
+    for start in range(0, cases, group):
+        own = [scene[start : start + group] for scene in quadruple[:3]]
+        last = min(start + group, cases)
+        around = slice(max(last - group, 0), last)
+        partners = quadruple[2][around], quadruple[3][around]
+        expected.append(measure(own, partners, loss, chance).mean(1))
+    return torch.cat(expected)
+
+
+def _vector_chance(
+    own: list[torch.Tensor], partners: tuple[torch.Tensor, torch.Tensor], loss: Loss, chance: Chance
+) -> torch.Tensor:
+    """Losses [cases, partners] of every case of a group with every d of it."""
+    a, b, c = own
+    other_c, d = partners
+    if loss != "acos":
+        target = b - a + c
+        squared = target.square().sum(1)[:, None] + d.square().sum(1) - 2 * target @ d.T
+        return _length(squared.clamp_min(0.0), loss)
+    step = b - a
+    lengths = step.square().sum(1)[:, None]
+    if chance == "released":
+        moves = d - other_c
+        return _angle_from_products(step @ moves.T, lengths * moves.square().sum(1))
+    products = step @ d.T - (step * c).sum(1)[:, None]
+    squares = c.square().sum(1)[:, None] + d.square().sum(1) - 2 * c @ d.T
+    return _angle_from_products(products, lengths * squares)
+
+
+def _slot_chance(
+    own: list[torch.Tensor], partners: tuple[torch.Tensor, torch.Tensor], loss: Loss, chance: Chance
+) -> torch.Tensor:
+    """As `_vector_chance`, with the slots of every quadruple matched on its own; only d is exchanged."""
+    d, slots = partners[1], own[0].shape[1]
+    step = max(CHUNK // (len(d) * slots**4), 1)
+    losses = []
+    for a, b, c in split_cases(own, step):
+        grams = _crossed_grams(a, b, c, d)
+        losses.append(_loss_from_grams(grams, greedy_match(grams), loss).view(len(a), len(d)))
+    return torch.cat(losses)
+
+
+def _crossed_grams(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Grams:
+    """Grams of every case [n, K, D] with every d [m, K, D]: n x m quadruples, case by case."""
+    many = len(d)
+
+    def own(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        return (left @ right.transpose(1, 2)).repeat_interleave(many, 0)
+
+    def crossed(left: torch.Tensor) -> torch.Tensor:
+        return (left[:, None] @ d.transpose(1, 2)[None]).flatten(0, 1)
+
+    dd = (d @ d.transpose(1, 2)).repeat(len(a), 1, 1)
+    return Grams(
+        own(a, a), own(b, b), own(c, c), dd, own(a, b), own(a, c), crossed(a), own(b, c), crossed(b), crossed(c)
+    )
+
+
+def _loss_from_grams(grams: Grams, picks: torch.Tensor, loss: Loss) -> torch.Tensor:
+    """The loss of matched quadruples [Q], slots taken as one long vector."""
+    a, b, c, d = picks.unbind(1)
+
+    def total(gram: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        rows = gram.gather(1, left[:, :, None].expand_as(gram))
+        return rows.gather(2, right[:, :, None])[:, :, 0].sum(1)
+
+    ab_step = total(grams.aa, a, a) + total(grams.bb, b, b) - 2 * total(grams.ab, a, b)  # |b - a|^2
+    cd_step = total(grams.cc, c, c) + total(grams.dd, d, d) - 2 * total(grams.cd, c, d)
+    product = total(grams.bd, b, d) - total(grams.bc, b, c) - total(grams.ad, a, d) + total(grams.ac, a, c)
+    if loss == "acos":
+        return _angle_from_products(product, ab_step * cd_step)
+    return _length((ab_step + cd_step - 2 * product).clamp_min(0.0), loss)

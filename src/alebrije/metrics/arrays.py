@@ -1,0 +1,84 @@
+"""What every metric does at its door: check arrays, work on one kind, answer in the caller's kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alebrije.errors import InputError
+
+Array = np.ndarray[Any, Any] | torch.Tensor
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def to_numpy(array: Array) -> npt.NDArray[Any]:
+    """The same values as a numpy array on the CPU, without changing or sharing gradients."""
+    if isinstance(array, torch.Tensor):
+        array = array.detach().cpu()
+        return np.asarray((array.float() if array.dtype == torch.bfloat16 else array).numpy())
+    return np.asarray(array)
+
+
+def answer_like(reference: Array, value: npt.NDArray[Any]) -> Any:
+    """`value` in the kind of `reference`: a tensor on its device if that is a tensor, else the array."""
+    if not isinstance(reference, torch.Tensor):
+        return value
+    answer = torch.from_numpy(np.ascontiguousarray(value))
+    if reference.device.type == "mps" and answer.dtype == torch.float64:
+        answer = answer.float()  # MPS has no float64
+    return answer.to(reference.device)
+
+
+def check_codes(codes: Array, name: str = "codes") -> Floats:
+    """`codes` as finite float64 [N, L] with at least two rows."""
+    values = to_numpy(codes)
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise InputError(f"{name} must have shape [samples, neurons], got {list(values.shape)}")
+    if values.shape[0] < 2:
+        raise InputError(f"{name} must have at least 2 rows to compare, got {values.shape[0]}")
+    return check_finite(values, name)
+
+
+def check_finite(values: npt.NDArray[Any], name: str) -> Floats:
+    """`values` as float64; refuses what is not a real finite number."""
+    if values.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers, got dtype {values.dtype}")
+    values = values.astype(np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        where = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
+        raise InputError(f"{name} must be finite: {int(bad.sum())} values are not, the first at [{where}]")
+    return values
+
+
+def check_factors(factors: Array, rows: int, name: str = "factors") -> npt.NDArray[Any]:
+    """`factors` as int64 [N, F] if every value is a whole number, else as float64 [N, F]."""
+    values = to_numpy(factors)
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise InputError(f"{name} must have shape [samples, factors], got {list(values.shape)}")
+    if values.shape[0] != rows:
+        raise InputError(f"{name} must have as many rows as codes: {values.shape[0]} against {rows}")
+    if values.dtype.kind in "iub":
+        return values.astype(np.int64)
+    values = check_finite(values, name)
+    whole = values.astype(np.int64)
+    return whole if bool((whole == values).all()) else values
+
+
+def check_classes(factors: Array, rows: int, metric: str, name: str = "factors") -> Integers:
+    """`factors` as class indices 0..K-1 per column; refuses continuous factors in the name of `metric`."""
+    values = check_factors(factors, rows, name)
+    if values.dtype.kind == "f":
+        raise InputError(f"{metric} is defined for discrete factors only: {name} must hold integers")
+    return np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], axis=1).astype(np.int64)
+
+
+def split_rows(rows: int, held_out: float, seed: int) -> tuple[Integers, Integers]:
+    """A random split of row indices into a part to fit on and a part to score on."""
+    test = min(max(round(rows * held_out), 1), rows - 1)
+    order = np.random.default_rng(seed).permutation(rows)
+    return order[test:], order[:test]

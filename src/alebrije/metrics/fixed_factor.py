@@ -1,0 +1,175 @@
+"""The beta-VAE and FactorVAE scores: can one tell from the codes which factor was held fixed?
+
+Both need rows that share the value of one factor; they are drawn from the rows given, with replacement.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from alebrije.errors import InputError
+from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes
+from alebrije.metrics.record import Score, register
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FixedFactorScore(Score):
+    """Accuracy of naming the fixed factor; `correct` [points] holds the verdict on every test point."""
+
+    correct: Any
+
+    @property
+    def cases(self) -> Any:
+        """1 where the fixed factor was named, else 0."""
+        return self.correct
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FactorVAEScore(FixedFactorScore):
+    """As above, with the neurons that were active [L] and the votes [L, F] behind the majority."""
+
+    active: Any
+    votes: Any
+
+
+class _Groups:
+    """Rows sorted by the value of each factor, so that a row with the same value is one lookup away."""
+
+    def __init__(self, factors: Integers) -> None:
+        self.order = np.argsort(factors, axis=0, kind="stable")  # [N, F]
+        self.place = np.argsort(self.order, axis=0, kind="stable")  # where each row stands in that order
+        ranked = np.take_along_axis(factors, self.order, 0)
+        first = np.stack([np.searchsorted(column, column, "left") for column in ranked.T], 1)
+        last = np.stack([np.searchsorted(column, column, "right") for column in ranked.T], 1)
+        self.first = np.take_along_axis(first, self.place, 0)  # by row
+        self.size = np.take_along_axis(last - first, self.place, 0)
+
+    def partners(self, rows: Integers, factor: Integers, draw: np.random.Generator) -> Integers:
+        """For each of `rows` another row that shares `factor`, or the row itself where there is no other."""
+        size, first = self.size[rows, factor], self.first[rows, factor]
+        others = np.maximum(size - 1, 1)
+        step = 1 + (draw.random(rows.shape) * others).astype(np.int64)
+        place = first + (self.place[rows, factor] - first + step) % size
+        return np.asarray(self.order[place, factor])
+
+    def members(self, row: Integers, factor: Integers, count: int, draw: np.random.Generator) -> Integers:
+        """For each of `row` [P], `count` rows [P, count] that share its value of `factor`."""
+        size, first = self.size[row, factor], self.first[row, factor]
+        place = first[:, None] + (draw.random((len(row), count)) * size[:, None]).astype(np.int64)
+        return np.asarray(self.order[place, factor[:, None]])
+
+
+def _check_sizes(train: int, test: int, batch: int) -> None:
+    if min(train, test, batch) < 1:
+        raise InputError(f"train, test and batch must be at least 1, got {train}, {test} and {batch}")
+
+
+@register(
+    "beta-vae",
+    title="beta-VAE score",
+    instrument="neurons",
+    inputs=("codes", "factors"),
+    cites="Higgins et al. 2017",
+    invariances=("dtype", "device"),
+)
+def beta_vae_score(
+    codes: Array, factors: Array, train: int = 10_000, test: int = 5_000, batch: int = 64, seed: int = 0
+) -> FixedFactorScore:
+    """Accuracy of a linear classifier that names the factor shared by pairs, from their mean ``|difference|``.
+
+    Each point averages `batch` pairs. With one factor there is nothing to name: not a number.
+
+    >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
+    >>> beta_vae_score(factors.astype(float), factors, train=200, test=100).score
+    1.0
+    """
+    values = check_codes(codes)
+    classes = check_classes(factors, len(values), "the beta-VAE score")
+    _check_sizes(train, test, batch)
+    settings = {"train": train, "test": test, "batch": batch, "seed": seed}
+    if classes.shape[1] == 1:
+        return FixedFactorScore(
+            score=math.nan,
+            reason="there is only one factor",
+            correct=answer_like(codes, np.array([])),
+            settings=settings,
+        )
+    draw, groups = np.random.default_rng(seed), _Groups(classes)
+    fixed = draw.integers(classes.shape[1], size=train + test)
+    points = np.concatenate([_differences(values, groups, f, batch, draw) for f in np.array_split(fixed, 16)])
+    if len(np.unique(fixed[:train])) == 1:
+        predicted = np.full(test, fixed[0])
+    else:
+        predicted = LogisticRegression(max_iter=1000).fit(points[:train], fixed[:train]).predict(points[train:])
+    correct = predicted == fixed[train:]
+    return FixedFactorScore(score=float(correct.mean()), correct=answer_like(codes, correct), settings=settings)
+
+
+def _differences(codes: Floats, groups: _Groups, fixed: Integers, batch: int, draw: np.random.Generator) -> Floats:
+    rows = draw.integers(len(codes), size=(len(fixed), batch))
+    partners = groups.partners(rows, np.broadcast_to(fixed[:, None], rows.shape), draw)
+    return np.asarray(np.abs(codes[rows] - codes[partners]).mean(1))
+
+
+@register(
+    "factor-vae",
+    title="FactorVAE score",
+    instrument="neurons",
+    inputs=("codes", "factors"),
+    cites="Kim & Mnih 2018",
+    invariances=("dtype", "device"),
+)
+def factor_vae_score(
+    codes: Array,
+    factors: Array,
+    train: int = 10_000,
+    test: int = 5_000,
+    batch: int = 64,
+    least_spread: float = 0.05,
+    seed: int = 0,
+) -> FactorVAEScore:
+    """Accuracy of naming the fixed factor from the one neuron that varies least, by majority vote.
+
+    Variances within `batch` rows are divided by those of all rows. Neurons whose standard deviation over all rows is
+    below `least_spread` take no part; if that leaves none the score is 0, as in the reference library.
+
+    >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
+    >>> factor_vae_score(factors.astype(float), factors, train=200, test=100).score
+    1.0
+    """
+    values = check_codes(codes)
+    classes = check_classes(factors, len(values), "the FactorVAE score")
+    _check_sizes(train, test, batch)
+    settings = {"train": train, "test": test, "batch": batch, "least_spread": least_spread, "seed": seed}
+    active = (values.std(0, ddof=1) >= least_spread) & (values.max(0) > values.min(0))
+    votes = np.zeros((values.shape[1], classes.shape[1]), dtype=np.int64)
+    correct, reason = np.zeros(test, dtype=bool), None
+    if active.any():
+        draw, groups = np.random.default_rng(seed), _Groups(classes)
+        fixed = draw.integers(classes.shape[1], size=train + test)
+        scaled = values[:, active] / values[:, active].std(0, ddof=1)
+        chosen = [_steadiest(scaled, groups, f, batch, draw) for f in np.array_split(fixed, 16)]
+        stillest = np.flatnonzero(active)[np.concatenate(chosen)]
+        np.add.at(votes, (stillest[:train], fixed[:train]), 1)
+        correct = votes.argmax(1)[stillest[train:]] == fixed[train:]
+    else:
+        reason = f"no neuron has a standard deviation of at least {least_spread}"
+    return FactorVAEScore(
+        score=float(correct.mean()),
+        reason=reason,
+        correct=answer_like(codes, correct),
+        active=answer_like(codes, active),
+        votes=answer_like(codes, votes),
+        settings=settings,
+    )
+
+
+def _steadiest(codes: Floats, groups: _Groups, fixed: Integers, batch: int, draw: np.random.Generator) -> Integers:
+    """The neuron that varies least in a batch that shares factor `fixed`, for each entry of `fixed`."""
+    rows = groups.members(draw.integers(len(codes), size=len(fixed)), fixed, batch, draw)
+    return np.asarray(codes[rows].var(1).argmin(1))

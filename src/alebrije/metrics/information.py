@@ -1,0 +1,64 @@
+"""Counts and mutual information between neurons and factors, shared by MIG, MED, modularity and alignment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alebrije.metrics.arrays import Floats, Integers
+
+
+def equal_width_bins(codes: Floats, bins: int) -> Integers:
+    """Each neuron's values [N, L] cut into `bins` intervals of equal width between its extremes: 0..bins-1."""
+    binned = np.empty(codes.shape, dtype=np.int64)
+    for neuron, values in enumerate(codes.T):
+        edges = np.histogram_bin_edges(values, bins)
+        binned[:, neuron] = np.searchsorted(edges[1:-1], values, side="right")
+    return binned
+
+
+def joint_counts(left: Integers, right: Integers) -> Floats:
+    """How often each class of `left` [N] meets each class of `right` [N]."""
+    rows, columns = int(left.max()) + 1, int(right.max()) + 1
+    return np.bincount(left * columns + right, minlength=rows * columns).reshape(rows, columns).astype(np.float64)
+
+
+def entropy(counts: Floats) -> float:
+    """Entropy in nats of the distribution that `counts` (of any shape) stand for."""
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())
+
+
+def mutual_information(counts: Floats) -> float:
+    """Mutual information in nats of a table of joint counts; never below 0."""
+    rows, columns = counts.sum(1, keepdims=True), counts.sum(0, keepdims=True)
+    seen = counts > 0
+    ratio = counts * counts.sum() / (rows * columns + (rows * columns == 0))
+    return max(0.0, float((counts[seen] * np.log(ratio[seen])).sum() / counts.sum()))
+
+
+def information_matrix(codes: Floats, factors: Integers, bins: int) -> Floats:
+    """Mutual information in nats [L, F] of every neuron, in equal-width bins, with every factor."""
+    binned = equal_width_bins(codes, bins)
+    return np.array([[mutual_information(joint_counts(z, g)) for g in factors.T] for z in binned.T])
+
+
+def equal_count_table(code: Floats, classes: Integers, bins: int) -> Floats:
+    """Expected counts [bins, K] of classes in bins of equal count by rank of `code`.
+
+    Equal values have no order, so a run of ties that straddles a border is shared out in proportion: the table is
+    the mean over all ways to break the ties, and depends neither on chance nor on the order of the rows.
+    """
+    samples, kinds = len(code), int(classes.max()) + 1
+    order = np.argsort(code, kind="stable")
+    ranked = code[order]
+    borders = np.round(np.arange(bins + 1) * (samples / bins))
+    inside = np.minimum(borders, samples - 1).astype(np.int64)
+    first = np.searchsorted(ranked, ranked[inside], side="left")  # the run of ties around each border
+    last = np.searchsorted(ranked, ranked[inside], side="right")
+    stops = np.unique(np.concatenate([[0], first, last, [samples]]))
+    pieces = np.repeat(np.arange(len(stops) - 1), np.diff(stops))
+    counts = np.bincount(pieces * kinds + classes[order], minlength=(len(stops) - 1) * kinds)
+    below = np.concatenate([np.zeros((1, kinds)), counts.reshape(-1, kinds).cumsum(0)])  # at each stop
+    start, end = below[np.searchsorted(stops, first)], below[np.searchsorted(stops, last)]
+    share = ((borders - first) / (last - first))[:, None]
+    return np.diff(start + share * (end - start), axis=0)

@@ -1,0 +1,186 @@
+"""Slots have no order: matching those of four scenes, and blanking those that repeat or show nothing.
+
+The greedy matching of Xie et al. 2022 (Appendix E) takes, again and again, the four unused slots with the smallest
+``||b - a + c - d||``. All those residuals follow from inner products between slots, so they are looked up in K x K
+Gram matrices, for many cases at once; the K^4 sums of one case are never kept longer than one pick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from alebrije.errors import InputError
+from alebrije.metrics.arrays import Array, answer_like
+
+CHUNK = 1 << 21  # residuals held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Grams:
+    """Inner products of the slots of four scenes, pair by pair: each field [Q, K, K] for Q quadruples of scenes."""
+
+    aa: torch.Tensor
+    bb: torch.Tensor
+    cc: torch.Tensor
+    dd: torch.Tensor
+    ab: torch.Tensor
+    ac: torch.Tensor
+    ad: torch.Tensor
+    bc: torch.Tensor
+    bd: torch.Tensor
+    cd: torch.Tensor
+
+    @classmethod
+    def of(cls, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Grams:
+        """Of scenes [Q, K, D] each."""
+        pairs = ((a, a), (b, b), (c, c), (d, d), (a, b), (a, c), (a, d), (b, c), (b, d), (c, d))
+        return cls(*(left @ right.transpose(-1, -2) for left, right in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class SlotMatching:
+    """The slots of each scene in matched order [T, K, D], where they stood [T, 4, K], and the total residual^2 [T]."""
+
+    a: Any
+    b: Any
+    c: Any
+    d: Any
+    indices: Any
+    cost: Any
+
+
+def match_slots(a: Array, b: Array, c: Array, d: Array) -> SlotMatching:
+    """Greedy four-way matching of slots [T, K, D] such that b - a + c - d is small slot by slot.
+
+    >>> scene, other = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[[5.0, 5.0], [9.0, 7.0]]])
+    >>> match_slots(scene, scene.flip(1), other, other).indices.tolist()
+    [[[0, 1], [1, 0], [0, 1], [0, 1]]]
+    """
+    scenes = check_scenes({"a": a, "b": b, "c": c, "d": d}, slots=True)
+    picks = []
+    for part in split_cases(scenes, CHUNK // scenes[0].shape[1] ** 4):
+        shift = part[0].mean((0, 1))  # b - a + c - d does not change, and small numbers cancel better
+        picks.append(greedy_match(Grams.of(*(scene - shift for scene in part))))
+    indices = torch.cat(picks)
+    matched = [take_slots(scene, indices[:, i]) for i, scene in enumerate(scenes)]
+    residual = matched[1] - matched[0] + matched[2] - matched[3]
+    answers = [_in_kind(a, x) for x in (*matched, indices, residual.square().sum((1, 2)))]
+    return SlotMatching(**dict(zip(("a", "b", "c", "d", "indices", "cost"), answers, strict=True)))
+
+
+def greedy_match(grams: Grams) -> torch.Tensor:
+    """The slots of a, b, c and d in the order they are picked [Q, 4, K]; of equal residuals the first wins."""
+    a, b, c, d = (g.diagonal(dim1=1, dim2=2) for g in (grams.aa, grams.bb, grams.cc, grams.dd))
+    tables = {
+        "ab": a[:, :, None] + b[:, None, :] - 2 * grams.ab,
+        "ac": c[:, None, :] - 2 * grams.ac,
+        "bc": 2 * grams.bc,
+        "ad": d[:, None, :] + 2 * grams.ad,
+        "bd": -2 * grams.bd,
+        "cd": -2 * grams.cd,
+    }
+    cases, slots = a.shape
+    left = dict.fromkeys("abcd", torch.arange(slots, device=a.device).expand(cases, -1))
+    picks = []
+    for size in range(slots, 0, -1):
+        best = _smallest_residual(tables)
+        place = dict(zip("abcd", torch.unravel_index(best, (size,) * 4), strict=True))
+        picks.append(torch.stack([left[s].gather(1, place[s][:, None])[:, 0] for s in "abcd"], 1))
+        stay = {s: torch.arange(size, device=a.device) != place[s][:, None] for s in "abcd"}
+        left = {s: left[s][stay[s]].view(cases, size - 1) for s in "abcd"}
+        tables = {
+            pair: table[stay[pair[0]][:, :, None] & stay[pair[1]][:, None, :]].view(cases, size - 1, size - 1)
+            for pair, table in tables.items()
+        }
+    return torch.stack(picks, 2)
+
+
+def _smallest_residual(tables: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The flat index over (a, b, c, d) of the smallest sum of the six tables, for each case."""
+    abd = tables["ab"][:, :, :, None] + tables["ad"][:, :, None, :] + tables["bd"][:, None, :, :]
+    abc = tables["ac"][:, :, None, :] + tables["bc"][:, None, :, :]
+    residual = abc[..., None] + tables["cd"][:, None, None]  # [Q, a, b, c, d]
+    residual += abd[:, :, :, None]
+    return residual.flatten(1).argmin(1)
+
+
+def take_slots(slots: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Slots [Q, K, D] in the order of `indices` [Q, K]."""
+    return slots.gather(1, indices[:, :, None].expand(-1, -1, slots.shape[2]))
+
+
+def split_cases(scenes: list[torch.Tensor], size: int) -> list[tuple[torch.Tensor, ...]]:
+    """The same scenes in chunks of `size` cases."""
+    return list(zip(*(torch.split(scene, max(size, 1)) for scene in scenes), strict=True))
+
+
+def drop_duplicate_slots(slots: Array, cosine: float = 0.955, blank: Array | None = None) -> Any:
+    """Slots [T, K, D] in which any that points almost where an earlier one does is replaced by the blank slot.
+
+    0.955 is the released threshold, half the distance of the unit vectors below 0.15. The blank slot is the mean over
+    all slots of the batch, as released, unless `blank` [D] is given (the paper's text: the mean of the other slots).
+
+    >>> drop_duplicate_slots(torch.tensor([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]]), blank=torch.zeros(2)).tolist()
+    [[[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]]
+    """
+    (codes,) = check_scenes({"slots": slots}, slots=True)
+    unit = torch.nn.functional.normalize(codes, dim=2)
+    alike = unit @ unit.transpose(1, 2) > cosine  # [T, K, K]
+    kept = torch.ones(codes.shape[:2], dtype=torch.bool, device=codes.device)
+    for slot in range(1, codes.shape[1]):
+        kept[:, slot] = ~(alike[:, slot, :slot] & kept[:, :slot]).any(1)
+    return _blanked(slots, codes, kept, blank)
+
+
+def drop_invisible_slots(slots: Array, masks: Array, least_share: float = 0.0, blank: Array | None = None) -> Any:
+    """Slots [T, K, D] in which any that wins no more than `least_share` of the pixels is replaced by the blank slot.
+
+    `masks` [T, K, H, W] are the decoder's; a pixel goes to its strongest mask. With the default 0, a slot is invisible
+    if it wins nowhere, as released. `blank` is as in `drop_duplicate_slots`.
+    """
+    (codes,) = check_scenes({"slots": slots}, slots=True)
+    weights = torch.as_tensor(masks, device=codes.device)
+    if weights.ndim != 4 or weights.shape[:2] != codes.shape[:2]:
+        raise InputError(
+            f"masks must have shape [T, K, H, W] with the slots' T and K, got {list(weights.shape)} "
+            f"for slots {list(codes.shape)}"
+        )
+    winners = weights.flatten(2).to(torch.float32).argmax(1)  # [T, H * W]
+    share = torch.nn.functional.one_hot(winners, codes.shape[1]).to(codes.dtype).mean(1)
+    return _blanked(slots, codes, share > least_share, blank)
+
+
+def _blanked(reference: Array, codes: torch.Tensor, kept: torch.Tensor, blank: Array | None) -> Any:
+    filler = codes.mean((0, 1)) if blank is None else torch.as_tensor(blank, device=codes.device).to(codes.dtype)
+    if filler.shape != codes.shape[2:]:
+        raise InputError(f"blank must have shape [{codes.shape[2]}], got {list(filler.shape)}")
+    return _in_kind(reference, torch.where(kept[:, :, None], codes, filler))
+
+
+def check_scenes(named: dict[str, Array], slots: bool | None = None) -> list[torch.Tensor]:
+    """The codes of scenes as float64 tensors of one shape: [T, D], or [T, K, D] for slots."""
+    wanted = {True: "[T, K, D]", False: "[T, D]", None: "[T, D] or [T, K, D]"}[slots]
+    dims = {True: (3,), False: (2,), None: (2, 3)}[slots]
+    scenes: list[torch.Tensor] = []
+    for name, codes in named.items():
+        scene = torch.as_tensor(codes).detach()
+        if scene.ndim not in dims or 0 in scene.shape:
+            raise InputError(f"{name} must have shape {wanted} with no empty axis, got {list(scene.shape)}")
+        if scenes and scene.shape != scenes[0].shape:
+            raise InputError(
+                f"{name} must have the shape of {next(iter(named))}, {list(scenes[0].shape)}, got {list(scene.shape)}"
+            )
+        if scene.is_complex():
+            raise InputError(f"{name} must hold real numbers, got dtype {scene.dtype}")
+        scene = scene.to(torch.float32 if scene.device.type == "mps" else torch.float64)
+        if not bool(scene.isfinite().all()):
+            raise InputError(f"{name} must be finite: {int((~scene.isfinite()).sum())} values are not")
+        scenes.append(scene)
+    return scenes
+
+
+def _in_kind(reference: Array, value: torch.Tensor) -> Any:
+    return value if isinstance(reference, torch.Tensor) else answer_like(reference, value.cpu().numpy())

@@ -1,0 +1,151 @@
+"""TRE: how far are codes from what can be composed out of their scene's parts? (Andreas 2019)"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from alebrije.errors import InputError
+from alebrije.metrics.arrays import Array, Integers, answer_like, check_classes, check_codes, split_rows, to_numpy
+from alebrije.metrics.record import Score, register
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TreeReconstructionError(Score):
+    """`score` is the mean distance of held-out codes from their composition, `per_row` [M] each of them.
+
+    `relative` divides by the distance from the mean code: 0 is perfectly composed, 1 no better than a constant.
+    """
+
+    relative: float
+    per_row: Any
+
+    @property
+    def cases(self) -> Any:
+        """The distance of each held-out row."""
+        return self.per_row
+
+
+@register(
+    "tre",
+    title="Tree reconstruction error",
+    instrument="analogy",
+    inputs=("codes", "factors"),
+    range=(0.0, math.inf),
+    direction="lower",
+    cites="Andreas 2019; Xie et al. 2022, Appendix D",
+    invariances=("dtype", "device"),
+)
+def tree_reconstruction_error(
+    codes: Array,
+    factors: Array,
+    present: Array | None = None,
+    seed: int = 0,
+    steps: int = 250,
+    batch_size: int = 128,
+    held_out: float = 1 / 3,
+) -> TreeReconstructionError:
+    """Mean Euclidean distance between codes and a learned composition of their parts, on held-out rows.
+
+    `factors` is [N, F], one part per factor, or [N, M, F], one part per object with its F attributes, of which
+    `present` [N, M] says which exist.
+
+    Xie et al. say only that a transformer composes. Left open and chosen here: every value of every factor has a
+    learned embedding of 32; an object is the sum of its attributes' embeddings; one pre-norm layer with 4 heads reads
+    all parts, their outputs are averaged and mapped linearly to the code; Adam (1e-2, cosine to 0) minimises the
+    squared distance to standardised codes for 250 batches of 128; and the distance is measured, in the units of the
+    code, on a third of the rows that was not fitted, since a learned composition can memorise.
+
+    >>> rng = np.random.default_rng(0)
+    >>> factors = rng.integers(0, 4, (600, 3))
+    >>> tree_reconstruction_error(factors @ rng.normal(size=(3, 5)), factors).relative < 0.2
+    True
+    """
+    values = check_codes(codes)
+    parts, exists = _parts(factors, present, len(values))
+    fit, test = split_rows(len(values), held_out, seed)
+    middle = values[fit].mean(0)
+    spread = float(np.sqrt(np.square(values[fit] - middle).mean()))
+    plain = np.linalg.norm(values[test] - middle, axis=1).mean()
+    scaled = torch.from_numpy((values - middle) / (spread or 1.0)).float()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        composer = _Composer(int(parts.max()) + 1, values.shape[1])
+    inputs, mask = torch.from_numpy(parts), torch.from_numpy(exists)
+    _fit(composer, inputs[fit], mask[fit], scaled[fit], steps, batch_size, seed)
+    with torch.no_grad():
+        pieces = zip(torch.split(inputs[test], 4096), torch.split(mask[test], 4096), strict=True)
+        composed = torch.cat([composer(part, there) for part, there in pieces])
+    distances = (composed - scaled[test]).double().norm(dim=1).numpy() * (spread or 1.0)
+    return TreeReconstructionError(
+        score=float(distances.mean()),
+        reason=None if plain > 0 else "the codes are constant, so `relative` is not a number",
+        relative=float(distances.mean() / plain) if plain > 0 else math.nan,
+        per_row=answer_like(codes, distances),
+        settings={"steps": steps, "batch_size": batch_size, "held_out": held_out, "seed": seed},
+    )
+
+
+def _parts(factors: Array, present: Array | None, rows: int) -> tuple[Integers, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """The primitives of every part [N, M, A], numbered over all factors, and which parts exist [N, M]."""
+    given = to_numpy(factors)
+    if given.ndim not in (2, 3) or given.shape[0] != rows or 0 in given.shape:
+        raise InputError(
+            f"factors must have shape [N, F] or [N, M, F] with as many rows as codes, got {list(given.shape)}"
+        )
+    flat = given.reshape(-1, given.shape[-1])
+    classes = check_classes(flat, len(flat), "TRE")
+    first = np.cumsum([0, *(classes.max(0) + 1)])[:-1]  # where each factor's values begin
+    parts = (classes + first).reshape(given.shape)
+    parts = parts[:, :, None] if parts.ndim == 2 else parts
+    exists = np.ones(parts.shape[:2], dtype=bool) if present is None else to_numpy(present).astype(bool)
+    if exists.shape != parts.shape[:2]:
+        raise InputError(f"present must have shape {list(parts.shape[:2])}, got {list(exists.shape)}")
+    if not exists.any(1).all():
+        raise InputError("every scene must have at least one part that is present")
+    return parts, exists
+
+
+class _Composer(nn.Module):
+    """From the parts of a scene [B, M, A] to its code [B, D]."""
+
+    def __init__(self, primitives: int, code_size: int, width: int = 32) -> None:
+        super().__init__()
+        self.primitives = nn.Embedding(primitives, width)
+        self.layer = nn.TransformerEncoderLayer(
+            width, nhead=4, dim_feedforward=2 * width, dropout=0.0, batch_first=True, norm_first=True
+        )
+        self.read = nn.Linear(width, code_size)
+
+    def forward(self, parts: torch.Tensor, exists: torch.Tensor) -> torch.Tensor:
+        tokens = self.primitives(parts).sum(2)  # [B, M, W]
+        absent = None if bool(exists.all()) else ~exists  # no mask, no slow path
+        tokens = self.layer(tokens, src_key_padding_mask=absent)
+        weight = exists.float()[:, :, None]
+        code: torch.Tensor = self.read((tokens * weight).sum(1) / weight.sum(1))
+        return code
+
+
+def _fit(
+    composer: _Composer,
+    parts: torch.Tensor,
+    exists: torch.Tensor,
+    codes: torch.Tensor,
+    steps: int,
+    batch_size: int,
+    seed: int,
+) -> None:
+    optimiser = torch.optim.Adam(composer.parameters(), lr=1e-2, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    draw = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        rows = torch.randint(len(parts), (batch_size,), generator=draw)
+        optimiser.zero_grad()
+        (composer(parts[rows], exists[rows]) - codes[rows]).square().mean().backward()
+        optimiser.step()
+        schedule.step()

@@ -1,0 +1,51 @@
+"""95 % intervals: by resampling the cases a score averages, or by scoring resampled rows anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from alebrije.errors import InputError
+from alebrije.metrics.arrays import Floats
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval that covers the score with a chance of 95 %, and how it was found."""
+
+    low: float
+    high: float
+    method: str
+    resamples: int
+
+
+def resample_cases(cases: Floats, resamples: int, seed: int) -> Interval:
+    """Percentiles of the mean of resampled cases [N]: for scores that are means over images, cases or rows.
+
+    >>> interval = resample_cases(np.arange(100.0), 1000, seed=0)
+    >>> interval.low < 49.5 < interval.high
+    True
+    """
+    draw = np.random.default_rng(seed)
+    means = [draw.choice(cases, len(cases)).mean() for _ in range(resamples)]
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(low), float(high), "percentiles over resampled cases", resamples)
+
+
+def resample_rows(
+    score: Callable[[Sequence[int]], float], rows: int, estimate: float, resamples: int, seed: int
+) -> Interval:
+    """The estimate plus and minus 1.96 standard deviations of `score(indices)` over resampled rows.
+
+    Counted information grows when rows repeat, so percentiles would lie off the estimate; their spread does not.
+    """
+    if resamples < 2:
+        raise InputError(f"a spread needs at least 2 resamples, got {resamples}")
+    draw = np.random.default_rng(seed)
+    scores = np.array([score(draw.integers(rows, size=rows).tolist()) for _ in range(resamples)])
+    reach = 1.96 * float(np.nanstd(scores, ddof=1))
+    return Interval(estimate - reach, estimate + reach, "1.96 standard deviations over resampled rows", resamples)

@@ -1,0 +1,6 @@
+"""Classifiers trained on codes, many at once."""
+
+from alebrije.probes.boosting import BoostedTrees, boost_trees
+from alebrije.probes.mlp import KnockoutAccuracy, knockout_accuracy
+
+__all__ = ["BoostedTrees", "KnockoutAccuracy", "boost_trees", "knockout_accuracy"]

@@ -1,0 +1,185 @@
+"""The demonstration: known virtues and faults, every metric, one page that shows which metric notices what."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from alebrije import __version__, metrics
+from alebrije.report.figures import curves, hinton_diagram, label_maps
+from alebrije.results import MetricResult, write_atomically
+from alebrije.studies import battery, toys
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One score as it is shown: text, interval, hue from 0 (bad) to 1 (good), and a note."""
+
+    text: str
+    interval: str
+    hue: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric over all columns, and the faults it notices."""
+
+    name: str
+    title: str
+    cites: str
+    direction: str
+    cells: list[Cell]
+    notices: list[str]
+
+
+Table = dict[str, dict[str, MetricResult]]  # column -> metric -> result
+
+
+def run_demo(folder: Path, rows: int, watch: Callable[[Iterable[str]], Iterable[str]]) -> Path:
+    """Scores everything, writes `index.html` and `scores.json` into `folder`, prints the tables; returns the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    repeats = max(1, round(rows / toys.VALUES ** len(toys.FACTOR_NAMES)))
+    maps = toys.segmentations(images=32, seed=SEED)
+    inputs = _representation_inputs(repeats) | {
+        name: {"true": maps.true, "pred": pred} for name, pred in maps.predictions.items()
+    }
+    table: Table = {name: _score(inputs[name]) for name in watch(list(inputs))}
+    representations = {name: table[name] for name in toys.REPRESENTATIONS}
+    segmentations = {name: table[name] for name in maps.predictions}
+    page = folder / "index.html"
+    write_atomically(folder / "scores.json", _as_json(table))
+    write_atomically(page, _render(representations, segmentations, maps, repeats))
+    for part in (representations, segmentations):
+        _print(part)
+    return page
+
+
+def _representation_inputs(repeats: int) -> dict[str, dict[str, Any]]:
+    factors = toys.all_combinations(repeats)
+    return {
+        name: {
+            "codes": encode(factors, np.random.default_rng(SEED)),
+            "factors": factors,
+            **toys.analogy_codes(encode, cases=640, seed=SEED),
+        }
+        for name, encode in toys.REPRESENTATIONS.items()
+    }
+
+
+def _score(arrays: dict[str, Any]) -> dict[str, MetricResult]:
+    return {call.record.name: battery.run(call, seed=SEED) for call in battery.plan(arrays)}
+
+
+def _as_json(table: Table) -> str:
+    content = {
+        "library_version": __version__,
+        "seed": SEED,
+        "scores": {column: [r.model_dump(mode="json") for r in results.values()] for column, results in table.items()},
+    }
+    return json.dumps(content, allow_nan=False) + "\n"
+
+
+def table_rows(table: Table) -> list[Row]:
+    """The metrics as rows; the first column is the faultless one that the others are compared with."""
+    columns = list(table)
+    return [
+        Row(
+            name=name,
+            title=best.title,
+            cites=best.cites,
+            direction=best.direction,
+            cells=[_cell(table[column][name], best) for column in columns],
+            notices=[column for column in columns[1:] if _notices(best, table[column][name])],
+        )
+        for name, best in table[columns[0]].items()
+    ]
+
+
+def _notices(best: MetricResult, other: MetricResult) -> bool:
+    """A fault is noticed if the score is gone, a verdict changes, or the score is worse by a tenth of the best."""
+    if best.score is None:
+        return False
+    if other.score is None or best.details.get("passed", True) > other.details.get("passed", True):
+        return True
+    worse = best.score - other.score if best.direction == "higher" else other.score - best.score
+    return worse > 0.1 * abs(best.score)
+
+
+def _cell(result: MetricResult, best: MetricResult) -> Cell:
+    passed = result.details.get("passed")
+    note = result.reason or (
+        "" if passed is None else "passes the hard negatives" if passed else "fails hard negatives"
+    )
+    if result.score is None:
+        return Cell("null", "", None, note)
+    interval = result.interval
+    span = "" if interval is None else f"{interval.low:.3g} to {interval.high:.3g}"
+    return Cell(f"{result.score:.3f}", span, _hue(result, best), note)
+
+
+def _hue(result: MetricResult, best: MetricResult) -> float | None:
+    if result.score is None or best.score is None:
+        return None
+    if result.direction == "higher":
+        share = result.score / best.score if best.score > 0 else 0.0
+    else:
+        share = best.score / result.score if result.score > 0 else 1.0
+    return min(max(share, 0.0), 1.0) if math.isfinite(share) else None
+
+
+def _render(representations: Table, segmentations: Table, maps: toys.Segmentations, repeats: int) -> str:
+    environment = Environment(
+        loader=PackageLoader("alebrije.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    first = {"truth": maps.true[0], **{name: pred[0] for name, pred in maps.predictions.items()}}
+    return environment.get_template("demo.html").render(
+        version=__version__,
+        seed=SEED,
+        scenes=repeats * toys.VALUES ** len(toys.FACTOR_NAMES),
+        images=len(maps.true),
+        hintons=[_hinton(name, results) for name, results in representations.items()],
+        representation_names=list(representations),
+        representation_rows=table_rows(representations),
+        segmentation_picture=label_maps(first),
+        segmentation_names=list(segmentations),
+        segmentation_rows=table_rows(segmentations),
+        slot_curve=_slot_curve(),
+    )
+
+
+def _hinton(name: str, results: Mapping[str, MetricResult]) -> str:
+    information = np.array(results["mig"].details["information"])
+    alignment = results["snc"].details["alignment"]
+    return hinton_diagram(information, alignment, toys.FACTOR_NAMES, name, full=math.log(toys.VALUES))
+
+
+def _slot_curve() -> str:
+    curve = toys.slot_number_curve()
+    measures = {
+        "ARI": metrics.adjusted_rand_index,
+        "ARP": metrics.adjusted_rand_precision,
+        "ARR": metrics.adjusted_rand_recall,
+    }
+    lines = {name: [float(f(true, pred)[0]) for true, pred in curve.values()] for name, f in measures.items()}
+    return curves(list(curve), lines, "number of predicted segments (the truth has 16)", mark=16)
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    shown = RichTable("metric", *table, "notices", box=None, pad_edge=False)
+    for row in table_rows(table):
+        shown.add_row(row.name, *(cell.text for cell in row.cells), ", ".join(row.notices) or "nothing")
+    console = Console()
+    Console(width=None if console.is_terminal else 120).print(shown)

@@ -1,0 +1,1 @@
+"""Protocols: which data, probes and metrics answer which question."""
