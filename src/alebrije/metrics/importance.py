@@ -41,10 +41,11 @@ def disentanglement(importance: Floats) -> float:
     """1 - entropy of each neuron's importances over factors, weighted by the neuron's share of all importance."""
     if importance.shape[1] == 1:
         return 1.0  # with one factor there is nothing to mix
-    weights = importance + 1e-11
-    share = weights / weights.sum(1, keepdims=True)
+    share = importance + 1e-11  # a neuron without importance is spread evenly
+    share = share / share.sum(1, keepdims=True)
     pure = 1.0 + (share * np.log(share)).sum(1) / np.log(importance.shape[1])
-    return float(np.average(pure, weights=weights.sum(1)))
+    weights = importance.sum(1)
+    return float(np.average(pure, weights=weights)) if weights.any() else 0.0
 
 
 def completeness(importance: Floats) -> float:
