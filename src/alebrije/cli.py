@@ -40,18 +40,28 @@ class Score:
         """Reads, scores, writes, prints."""
         if self.bootstrap is not None and (self.bootstrap < 0 or self.bootstrap == 1):
             raise InputError(f"--bootstrap must be 0 or at least 2, got {self.bootstrap}")
-        if self.out is not None and not self.out.parent.is_dir():
-            raise InputError(f"--out {self.out}: the folder {self.out.parent} does not exist")
+        if self.seed < 0:
+            raise InputError(f"--seed must be at least 0, got {self.seed}")
+        if self.out is not None:
+            self._check_out(self.out)
         from alebrije.data import read_arrays
         from alebrije.results import write_atomically
         from alebrije.studies.battery import score_file
 
         scores = score_file(read_arrays(self.file), self.metrics, self.bootstrap, self.seed, _watched)
-        if self.out is not None:
-            write_atomically(self.out, scores.to_json())
         _print_scores(scores)
         if self.out is not None:
+            write_atomically(self.out, scores.to_json())
             print(f"written to {self.out}")
+
+    def _check_out(self, out: Path) -> None:
+        """What would fail at the end is refused before the work."""
+        if not out.parent.is_dir():
+            raise InputError(f"--out {out}: the folder {out.parent} does not exist")
+        if out.is_dir():
+            raise InputError(f"--out {out}: is a folder")
+        if out.exists() and self.file.exists() and out.samefile(self.file):
+            raise InputError(f"--out {out}: is the file to be scored")
 
 
 @dataclass(frozen=True)
@@ -163,13 +173,13 @@ def _print(table: object) -> None:
 
 
 def _print_scores(scores: Scores) -> None:
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("metric", "score", "95 % interval", "better", "notes", box=None, pad_edge=False)
-    table.title = escape(f"{scores.input.file}  (sha256 {scores.input.sha256[:12]})")
+    table.title = Text(f"{scores.input.file}  (sha256 {scores.input.sha256[:12]})")
     for result in scores.results:
-        table.add_row(result.metric, *_cells(result), result.direction, escape("; ".join(_notes(result))))
+        table.add_row(result.metric, *_cells(result), result.direction, Text("; ".join(_notes(result))))
     _print(table)
 
 

@@ -14,6 +14,8 @@ Array = np.ndarray[Any, Any] | torch.Tensor
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+LARGEST = 1e30  # codes beyond it cannot be squared and summed without overflow
+
 
 def to_numpy(array: Array) -> npt.NDArray[Any]:
     """The same values as a numpy array on the CPU, without changing or sharing gradients."""
@@ -21,6 +23,18 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
         array = array.detach().cpu()
         return np.asarray((array.float() if array.dtype == torch.bfloat16 else array).numpy())
     return np.asarray(array)
+
+
+def as_tensor(array: Array, name: str) -> torch.Tensor:
+    """`array` as a tensor of real numbers without gradients, on the device it is on."""
+    if not isinstance(array, torch.Tensor):
+        values = np.asarray(array)
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"{name} must hold real numbers, got dtype {values.dtype}")
+        array = torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("="), order="C"))
+    if array.is_complex():
+        raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    return array.detach()
 
 
 def answer_like(reference: Array, value: npt.NDArray[Any]) -> Any:
@@ -52,6 +66,8 @@ def check_finite(values: npt.NDArray[Any], name: str) -> Floats:
     if bad.any():
         where = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
         raise InputError(f"{name} must be finite: {int(bad.sum())} values are not, the first at [{where}]")
+    if values.size and np.abs(values).max() > LARGEST:
+        raise InputError(f"{name} must be smaller than {LARGEST:g} in size, got {np.abs(values).max():.3g}")
     return values
 
 

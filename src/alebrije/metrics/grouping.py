@@ -234,12 +234,19 @@ def labels_from_masks(masks: Array) -> Any:
     >>> labels_from_masks(np.array([[[[0.9, 0.2]], [[0.1, 0.8]]]]))
     array([[[0, 1]]])
     """
-    if masks.ndim not in (4, 5):
-        raise InputError(f"masks must have shape [B, K, H, W] or [B, T, K, H, W], got {list(masks.shape)}")
+    if masks.ndim not in (4, 5) or 0 in masks.shape:
+        raise InputError(
+            f"masks must have shape [B, K, H, W] or [B, T, K, H, W] with no empty axis, got {list(masks.shape)}"
+        )
     if isinstance(masks, torch.Tensor):
-        if masks.is_floating_point() and not bool(masks.isfinite().all()):
-            raise InputError("masks must be finite")
-        return masks.argmax(-3) if masks.dtype != torch.bool else masks.byte().argmax(-3)
-    if masks.dtype.kind == "f" and not np.isfinite(masks).all():
+        real, finite = not masks.is_complex(), bool(masks.isfinite().all())
+    else:
+        real = masks.dtype.kind in "fiub"
+        finite = real and bool(np.isfinite(masks).all())
+    if not real:
+        raise InputError(f"masks must hold real numbers, got dtype {masks.dtype}")
+    if not finite:
         raise InputError("masks must be finite")
+    if isinstance(masks, torch.Tensor) and masks.dtype == torch.bool:
+        masks = masks.byte()  # torch has no argmax of booleans
     return masks.argmax(-3)

@@ -27,8 +27,8 @@ class KnockoutScore(Score):
     @property
     def cases(self) -> Any:
         """The drop of each held-out row, averaged over the factors that vary."""
-        varied = self.per_factor == self.per_factor
-        return to_numpy(self.drops)[:, to_numpy(varied)].mean(1)
+        varied = to_numpy(self.per_factor == self.per_factor)
+        return to_numpy(self.drops)[:, varied].mean(1) if varied.any() else np.zeros(0)
 
 
 @register(

@@ -199,6 +199,8 @@ def lpips(target: Array, predicted: Array, network: Network = "alex", weights: s
     dtype = widest_float(device)
     files = _find_files(network, _folders(weights))
     if files is None:
+        for _ in image_batches(target, predicted):
+            pass  # images that would be refused with weights are refused without them
         return in_kind(target, torch.full((len(target),), math.nan, dtype=dtype, device=device))
     tensors = {key: value.to(device, dtype) for key, value in _load(classifier, *files).items()}
     with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -39,6 +40,13 @@ class Record:
     settings: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
     costly: bool = False  # takes seconds: not scored again on resampled rows unless the user asks
+
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """The settings of a plain call: this record's, and the function's defaults for the rest."""
+        parameters = inspect.signature(self.function).parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.inputs}
+        return {**defaults, **self.settings}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The metric, with the settings of this record unless the call says otherwise."""

@@ -16,10 +16,13 @@ from alebrije.metrics.record import Score, register
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RobustnessScore(Score):
-    """`per_pair` [L, F]: how robust each neuron is while each factor is held; constant neurons are not a number."""
+    """`per_pair` [L, F]: how robust each neuron is while each factor is held; constant neurons are not a number.
+
+    `best_factor` [L] is the factor that holds each neuron best, -1 for constant neurons.
+    """
 
     per_pair: Any
-    alignment: Any
+    best_factor: Any
 
 
 @register(
@@ -59,19 +62,19 @@ def interventional_robustness(codes: Array, factors: Array, quantile: float = 0.
             score=math.nan,
             reason="every neuron is constant",
             per_pair=answer_like(codes, per_pair),
-            alignment=answer_like(codes, np.full(len(alive), -1)),
+            best_factor=answer_like(codes, np.full(len(alive), -1)),
             settings=settings,
         )
     moving = values[:, alive]
     reach = np.abs(moving - moving.mean(0)).max(0)
     strays = np.stack([_stray(moving, g, quantile) for g in held.T], axis=1)
     per_pair[alive] = 1.0 - strays / reach[:, None]
-    alignment = np.full(len(alive), -1)
-    alignment[alive] = per_pair[alive].argmax(1)
+    best_factor = np.full(len(alive), -1)
+    best_factor[alive] = per_pair[alive].argmax(1)
     return RobustnessScore(
         score=float(np.average(per_pair[alive].max(1), weights=reach)),
         per_pair=answer_like(codes, per_pair),
-        alignment=answer_like(codes, alignment),
+        best_factor=answer_like(codes, best_factor),
         settings=settings,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, answer_like
+from alebrije.metrics.arrays import Array, answer_like, as_tensor
 
 CHUNK = 1 << 21  # residuals held at once
 
@@ -166,15 +166,13 @@ def check_scenes(named: dict[str, Array], slots: bool | None = None) -> list[tor
     dims = {True: (3,), False: (2,), None: (2, 3)}[slots]
     scenes: list[torch.Tensor] = []
     for name, codes in named.items():
-        scene = torch.as_tensor(codes).detach()
+        scene = as_tensor(codes, name)
         if scene.ndim not in dims or 0 in scene.shape:
             raise InputError(f"{name} must have shape {wanted} with no empty axis, got {list(scene.shape)}")
         if scenes and scene.shape != scenes[0].shape:
             raise InputError(
                 f"{name} must have the shape of {next(iter(named))}, {list(scenes[0].shape)}, got {list(scene.shape)}"
             )
-        if scene.is_complex():
-            raise InputError(f"{name} must hold real numbers, got dtype {scene.dtype}")
         scene = scene.to(torch.float32 if scene.device.type == "mps" else torch.float64)
         if not bool(scene.isfinite().all()):
             raise InputError(f"{name} must be finite: {int((~scene.isfinite()).sum())} values are not")

@@ -21,6 +21,7 @@ class Interval:
     high: float
     method: str
     resamples: int
+    seed: int
 
 
 def resample_cases(cases: Floats, resamples: int, seed: int) -> Interval:
@@ -33,19 +34,24 @@ def resample_cases(cases: Floats, resamples: int, seed: int) -> Interval:
     draw = np.random.default_rng(seed)
     means = [draw.choice(cases, len(cases)).mean() for _ in range(resamples)]
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(low), float(high), "percentiles over resampled cases", resamples)
+    return Interval(float(low), float(high), "percentiles over resampled cases", resamples, seed)
 
 
 def resample_rows(
     score: Callable[[Sequence[int]], float], rows: int, estimate: float, resamples: int, seed: int
-) -> Interval:
+) -> Interval | None:
     """The estimate plus and minus 1.96 standard deviations of `score(indices)` over resampled rows.
 
     Counted information grows when rows repeat, so percentiles would lie off the estimate; their spread does not.
+    Resamples without a score are left out; None if fewer than two are left.
     """
     if resamples < 2:
         raise InputError(f"a spread needs at least 2 resamples, got {resamples}")
     draw = np.random.default_rng(seed)
     scores = np.array([score(draw.integers(rows, size=rows).tolist()) for _ in range(resamples)])
-    reach = 1.96 * float(np.nanstd(scores, ddof=1))
-    return Interval(estimate - reach, estimate + reach, "1.96 standard deviations over resampled rows", resamples)
+    scores = scores[np.isfinite(scores)]
+    if len(scores) < 2:
+        return None
+    reach = 1.96 * float(scores.std(ddof=1))
+    method = "1.96 standard deviations over resampled rows"
+    return Interval(estimate - reach, estimate + reach, method, len(scores), seed)

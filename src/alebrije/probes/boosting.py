@@ -13,9 +13,13 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from alebrije.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 ROUNDS, DEPTH, RATE, BINS = 100, 3, 0.1, 64
 
@@ -24,14 +28,14 @@ ROUNDS, DEPTH, RATE, BINS = 100, 3, 0.1, 64
 class BoostedTrees:
     """What boosting found: `importance` [L, F], columns summing to 1, and `predictions` [M, F] for the new rows."""
 
-    importance: np.ndarray[tuple[int, int], np.dtype[np.float64]]
-    predictions: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    importance: Floats
+    predictions: Floats
 
 
 def boost_trees(
-    inputs: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    targets: np.ndarray[tuple[int, int], np.dtype[np.float64 | np.int64]],
-    new_inputs: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    inputs: Floats,
+    targets: Floats | Integers,
+    new_inputs: Floats,
 ) -> BoostedTrees:
     """Boosts trees from `inputs` [N, L] to every column of `targets` [N, F] and predicts for `new_inputs` [M, L].
 
@@ -70,7 +74,7 @@ def boost_trees(
 class _Target:
     """One target: where boosting starts, what is left to explain, how raw scores are read."""
 
-    def __init__(self, column: np.ndarray[tuple[int], np.dtype[np.float64 | np.int64]]) -> None:
+    def __init__(self, column: Floats | Integers) -> None:
         self.classes = column.dtype.kind == "i"
         if self.classes:
             truth = torch.from_numpy(column.astype(np.int64))
@@ -184,7 +188,7 @@ def _leaf_values(leaf: torch.Tensor, residual: torch.Tensor, curvature: torch.Te
     return torch.where(bottom > 1e-30, top / bottom, 0.0)
 
 
-def _quantile_edges(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> torch.Tensor:
+def _quantile_edges(values: Floats) -> torch.Tensor:
     """At most BINS - 1 thresholds between values of one neuron, at even steps of rank."""
     distinct = np.unique(values)
     if len(distinct) > BINS:
@@ -192,7 +196,7 @@ def _quantile_edges(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tor
     return torch.from_numpy((distinct[:-1] + distinct[1:]) / 2)
 
 
-def _bin(inputs: np.ndarray[tuple[int, int], np.dtype[np.float64]], edges: list[torch.Tensor]) -> torch.Tensor:
+def _bin(inputs: Floats, edges: list[torch.Tensor]) -> torch.Tensor:
     """The bin of every value [L, N]."""
     columns = torch.from_numpy(np.ascontiguousarray(inputs.T))
     return torch.stack([torch.bucketize(v, e) for v, e in zip(columns, edges, strict=True)]).to(torch.uint8)

@@ -11,23 +11,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class KnockoutAccuracy:
     """Whether each held-out row was classified rightly [M, F], by all neurons and without the factor's own."""
 
-    full: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-    knockout: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    full: npt.NDArray[np.bool_]
+    knockout: npt.NDArray[np.bool_]
 
 
 def knockout_accuracy(
-    inputs: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    classes: np.ndarray[tuple[int, int], np.dtype[np.int64]],
-    knocked_out: np.ndarray[tuple[int], np.dtype[np.int64]],
-    new_inputs: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    new_classes: np.ndarray[tuple[int, int], np.dtype[np.int64]],
+    inputs: Floats,
+    classes: Integers,
+    knocked_out: Integers,
+    new_inputs: Floats,
+    new_classes: Integers,
     *,
     hidden: int = 256,
     epochs: int = 75,
@@ -62,8 +66,8 @@ class _Networks:
         self,
         neurons: int,
         hidden: int,
-        kinds: np.ndarray[tuple[int], np.dtype[np.int64]],
-        knocked_out: np.ndarray[tuple[int], np.dtype[np.int64]],
+        kinds: Integers,
+        knocked_out: Integers,
         learning_rate: float,
         seed: int,
     ) -> None:

@@ -19,10 +19,11 @@ class IntervalResult(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     method: str
     resamples: int
+    seed: int
 
 
 class MetricResult(BaseModel):
@@ -39,6 +40,7 @@ class MetricResult(BaseModel):
     cites: str
     score: float | None
     reason: str | None = None
+    refused: str | None = None  # the sentence with which the metric refused the input, if it did
     interval: IntervalResult | None = None
     interval_reason: str | None = None
     settings: dict[str, Any] = {}

@@ -6,14 +6,14 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from alebrije import __version__
-from alebrije.data import ArrayFile
+from alebrije.data import ArrayFile, shown
 from alebrije.errors import InputError, UndefinedMetricWarning
 from alebrije.metrics import Record, Score, catalog, find, labels_from_masks
 from alebrije.metrics.arrays import to_numpy
@@ -40,18 +40,30 @@ def score_file(
     seed: int = 0,
     watch: Callable[[Iterable[Call]], Iterable[Call]] = lambda calls: calls,
 ) -> Scores:
-    """Every metric that the arrays of `file` can answer, or those in `names`, as the JSON to be stored."""
+    """Every metric that the arrays of `file` can answer, or those in `names`, as the JSON to be stored.
+
+    A metric that was not asked for by name and does not fit (discrete factors wanted, images too small) is null with
+    its reason, as long as another metric can use the same arrays.
+    """
     try:
         calls = plan(file.arrays, names)
-        results = [run(call, resamples, seed) for call in watch(calls)]
+        results = [run(call, resamples, seed, forgive=not names) for call in watch(calls)]
+        _refuse_arrays_of_no_use(calls, results)
     except InputError as error:
-        raise InputError(f"{file.path.name}: {error}") from error
+        raise InputError(f"{shown(file.path)}: {error}") from error
     described = {name: f"{array.dtype} {list(array.shape)}" for name, array in file.arrays.items()}
     return Scores(
         library_version=__version__,
-        input=InputDescription(file=file.path.name, sha256=file.sha256, arrays=described),
+        input=InputDescription(file=shown(file.path), sha256=file.sha256, arrays=described),
         results=_name_factors(results, file.arrays.get("factor_names")),
     )
+
+
+def _refuse_arrays_of_no_use(calls: list[Call], results: list[MetricResult]) -> None:
+    for inputs in {call.record.inputs for call in calls}:
+        refused = [r.refused for call, r in zip(calls, results, strict=True) if call.record.inputs == inputs]
+        if all(refused):
+            raise InputError(refused[0] or "")
 
 
 def plan(arrays: Arrays, names: Sequence[str] = ()) -> list[Call]:
@@ -75,27 +87,31 @@ def _inputs(arrays: Arrays) -> dict[str, Any]:
     if "a" in inputs:
         inputs["negatives"] = {k.removeprefix("negatives."): v for k, v in arrays.items() if k.startswith("negatives.")}
     names = arrays.get("factor_names")
-    if names is not None and "factors" in arrays and names.shape != arrays["factors"].shape[-1:]:
-        raise InputError(f"factor_names must name each factor: {names.size} names for {arrays['factors'].shape[-1:]}")
+    if names is not None and "factors" in arrays:
+        count = arrays["factors"].shape[-1] if arrays["factors"].ndim else 0
+        if names.shape != (count,) or len(set(names.tolist())) < count:
+            raise InputError(f"factor_names must name each of the {count} factors once, got {names.tolist()}")
     return inputs
 
 
-def run(call: Call, resamples: int | None = None, seed: int = 0) -> MetricResult:
-    """Scores one metric and finds its interval; a value that is not a number keeps its reason."""
+def run(call: Call, resamples: int | None = None, seed: int = 0, forgive: bool = False) -> MetricResult:
+    """Scores one metric and finds its interval; a value that is not a number keeps its reason.
+
+    With `forgive`, input that the metric refuses gives a null score and the sentence it refused it with.
+    """
     record, started = call.record, time.perf_counter()
+    found: dict[str, Any]
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UndefinedMetricWarning)
-        answer = record(**call.arguments)
-    if isinstance(answer, Score):
-        score, reason, settings = answer.score, answer.reason, dict(answer.settings)
-        (kept, left_out), cases = details(answer), answer.cases
-    else:
-        values = to_numpy(answer)
-        cases = values[~np.isnan(values)]
-        score, settings = float(cases.mean()) if cases.size else math.nan, dict(record.settings)
-        reason = next((str(w.message) for w in caught if w.category is UndefinedMetricWarning), None)
-        kept, left_out = {"per_image": plain(values)}, []
-    interval, interval_reason = _interval(call, score, cases, resamples, seed)
+        warnings.simplefilter("always")
+        try:
+            found = _found(call, resamples, seed)
+        except InputError as error:
+            if not forgive:
+                raise
+            found = {"score": None, "reason": str(error), "refused": str(error), "settings": plain(record.all_settings)}
+    undefined = [str(w.message) for w in caught if issubclass(w.category, UndefinedMetricWarning)]
+    if undefined and not found["reason"]:
+        found["reason"] = undefined[0]
     return MetricResult(
         metric=record.name,
         title=record.title,
@@ -104,15 +120,32 @@ def run(call: Call, resamples: int | None = None, seed: int = 0) -> MetricResult
         range=tuple(plain(record.range)),
         direction=record.direction,
         cites=record.cites,
-        score=plain(score),
-        reason=reason if reason or math.isfinite(score) else "the score is infinite",
-        interval=None if interval is None else IntervalResult(**plain(interval)),
-        interval_reason=interval_reason,
-        settings=plain(settings),
-        details=kept,
-        left_out=left_out,
         seconds=round(time.perf_counter() - started, 3),
+        **found,
     )
+
+
+def _found(call: Call, resamples: int | None, seed: int) -> dict[str, Any]:
+    """The part of the result that the data decide."""
+    answer = call.record(**call.arguments)
+    if isinstance(answer, Score):
+        score, reason, settings, cases = answer.score, answer.reason, answer.settings, answer.cases
+        kept, left_out = details(answer)
+    else:
+        values = to_numpy(answer)
+        cases = values[~np.isnan(values)]
+        score, reason, settings = float(cases.mean()) if cases.size else math.nan, None, call.record.all_settings
+        kept, left_out = {"per_image": plain(values)}, []
+    interval, interval_reason = _interval(call, score, cases, resamples, seed)
+    return {
+        "score": plain(score),
+        "reason": "the score is infinite" if math.isinf(score) and not reason else reason,
+        "interval": None if interval is None else IntervalResult(**plain(interval)),
+        "interval_reason": interval_reason,
+        "settings": plain(settings),
+        "details": kept,
+        "left_out": left_out,
+    }
 
 
 def _interval(
@@ -128,6 +161,8 @@ def _interval(
         if len(values) < 2:
             return None, "there is a single case"
         return resample_cases(values, resamples or CASE_RESAMPLES, seed), None
+    if "codes" not in call.arguments:
+        return None, "it compares summaries, which cannot be resampled"
     if call.record.costly and resamples is None:
         return None, "it is fitted anew on every resample: ask for it with --bootstrap 20"
     if len(call.arguments["codes"]) < 10:
@@ -137,8 +172,10 @@ def _interval(
         return float(call.record(**{name: array[rows] for name, array in call.arguments.items()}).score)
 
     found = resample_rows(on_rows, len(call.arguments["codes"]), score, resamples or ROW_RESAMPLES, seed)
+    if found is None:
+        return None, "the score is not defined on resampled rows"
     low, high = call.record.range
-    return Interval(max(found.low, low), min(found.high, high), found.method, found.resamples), None
+    return replace(found, low=max(found.low, low), high=min(found.high, high)), None
 
 
 def _name_factors(results: list[MetricResult], names: npt.NDArray[Any] | None) -> list[MetricResult]:

@@ -1,0 +1,116 @@
+"""The demonstration runs, notices what it should, and its page is self-contained."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from alebrije import metrics
+from alebrije.report.demo import run_demo, table_rows
+from alebrije.results import MetricResult
+from alebrije.studies import toys
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    run_demo(folder, rows=480, watch=lambda names: names)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(folder):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    content = json.loads((folder / "scores.json").read_text(), parse_constant=refuse)
+    return {
+        column: {r["metric"]: MetricResult.model_validate(r) for r in results}
+        for column, results in content["scores"].items()
+    }
+
+
+def noticed(tables, names):
+    return {row.name: set(row.notices) for row in table_rows({name: tables[name] for name in names})}
+
+
+def test_each_metric_notices_the_faults_it_claims_to_measure(tables):
+    found = noticed(tables, toys.REPRESENTATIONS)
+    everything = {"rotated", "XOR-entangled", "collapsed"}
+    assert {name for name, faults in found.items() if faults == everything} >= {"snc", "nk", "mig", "sap", "dci", "med"}
+    for name in ("coat", "coat-l2", "coat-acos", "explicitness"):  # what a rotation leaves in place
+        assert found[name] == {"XOR-entangled", "collapsed"}
+
+
+def test_precision_notices_merging_and_recall_splitting(tables):
+    found = noticed(tables, ("perfect", "merged", "split", "random"))
+    assert found["fg-ari"] == {"merged", "split", "random"}
+    assert found["fg-arp"] == {"merged", "random"}
+    assert found["fg-arr"] == {"split", "random"}
+
+
+def test_every_metric_that_fits_is_there(tables, folder):
+    page = (folder / "index.html").read_text()
+    for record in metrics.catalog().values():
+        if record.instrument == "grouping":
+            assert record.name in tables["perfect"]
+        elif record.instrument in ("neurons", "analogy"):
+            assert record.name in tables["disentangled"]
+        else:
+            continue
+        assert f'<th scope="row">{record.name}<' in page
+
+
+def test_the_page_asks_nobody_for_anything(folder):
+    page = (folder / "index.html").read_text()
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", page.replace("xlink:href", "href"))
+    assert not re.search(r"url\((?!#)", page)
+    assert page.count("<svg") == 6
+
+
+def test_the_same_seed_gives_the_same_page(folder, tmp_path):
+    again = run_demo(tmp_path, rows=480, watch=lambda names: names)
+    assert again.read_text() == (folder / "index.html").read_text()
+
+
+def test_names_are_escaped(tables):
+    from alebrije.report.demo import _render
+
+    evil = {"<script>alert(1)</script>": tables["disentangled"], **{n: tables[n] for n in toys.REPRESENTATIONS}}
+    maps = toys.segmentations(2, seed=0)
+    page = _render(evil, {name: tables[name] for name in maps.predictions}, maps, repeats=1)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_segmentations_are_what_their_names_say():
+    maps = toys.segmentations(16, seed=1)
+    assert all(len(np.unique(image)) == 5 for image in maps.true)
+    ones = np.ones(16)
+    perfect, merged, split = (maps.predictions[name] for name in ("perfect", "merged", "split"))
+    np.testing.assert_array_equal(metrics.adjusted_rand_index(maps.true, perfect), ones)
+    np.testing.assert_array_equal(metrics.adjusted_rand_recall(maps.true, merged), ones)
+    np.testing.assert_array_equal(metrics.adjusted_rand_precision(maps.true, split), ones)
+
+
+def test_figure_9_as_curves():
+    """Merging costs precision alone, cutting recall alone; ARI falls on both sides of the truth."""
+    curve = toys.slot_number_curve()
+    assert list(curve) == list(range(1, 41))
+    assert all(len(np.unique(pred)) == classes for classes, (_, pred) in curve.items())
+    ari, arp, arr = (
+        np.array([float(measure(*maps)[0]) for maps in curve.values()])
+        for measure in (metrics.adjusted_rand_index, metrics.adjusted_rand_precision, metrics.adjusted_rand_recall)
+    )
+    fewer, right, more = slice(0, 15), 15, slice(16, None)
+    assert ari[right] == arp[right] == arr[right] == 1.0
+    assert (arr[fewer] == 1.0).all()
+    assert (np.diff(arp[: right + 1]) > 0).all()
+    assert (arp[more] == 1.0).all()
+    assert (np.diff(arr[right:]) < 0).all()
+    assert (np.diff(ari[: right + 1]) > 0).all()
+    assert (np.diff(ari[right:]) < 0).all()
+    assert arp[0] == 0.0
