@@ -94,6 +94,14 @@ def test_ties_cannot_leak_the_order_of_the_rows():
         assert metrics.single_neuron_classification(np.zeros((5000, 1)), classes, bins=bins).score < 1e-3
 
 
+def test_ties_are_shared_between_bins_in_proportion():
+    """600 equal codes over two bins of 500: five sixths of them lie in the first, whatever their class."""
+    classes = np.repeat([0, 1], 500)[:, None]
+    codes = np.where(np.arange(1000) < 600, 0.0, 1.0)[:, None]
+    accuracy = metrics.single_neuron_classification(codes, classes).accuracy[0]
+    assert accuracy == pytest.approx((500 * 5 / 6 + 100 / 6 + 400) / 1000)
+
+
 def test_more_factors_than_neurons_is_refused():
     with pytest.raises(ValueError, match="3 factors cannot be aligned to 2 neurons"):
         metrics.align_neurons(np.zeros((10, 2)), np.zeros((10, 3), dtype=int))

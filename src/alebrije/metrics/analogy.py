@@ -97,8 +97,8 @@ def coat(
     full group. Slots are matched anew for every quadruple that is scored, and then count as one long vector.
 
     ``chance="released"`` draws (c, d) together for the angle of vectors, as the published numbers did; ``"paper"``
-    draws d alone, as Equation 1 says. The two differ nowhere else. A loss that is 0 by chance too (a constant code)
-    leaves nothing to compare: the score is not a number.
+    draws d alone, as Equation 1 says. The two differ nowhere else. A distance that is 0 by chance too (a constant code)
+    leaves nothing to compare: the score is not a number. The angle of a constant code is a right one throughout: 0.
 
     >>> rng = np.random.default_rng(0)
     >>> a, b, c = rng.normal(size=(3, 128, 5))

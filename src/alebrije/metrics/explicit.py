@@ -11,8 +11,8 @@ from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
 
 from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes, split_rows
-from alebrije.metrics.importance import standardise
 from alebrije.metrics.record import Score, register
+from alebrije.probes import standardise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

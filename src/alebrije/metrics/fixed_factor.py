@@ -82,7 +82,8 @@ def beta_vae_score(
 ) -> FixedFactorScore:
     """Accuracy of a linear classifier that names the factor shared by pairs, from their mean ``|difference|``.
 
-    Each point averages `batch` pairs. With one factor there is nothing to name: not a number.
+    Each point averages `batch` pairs. Chance, and a constant code, is one over the number of factors. With one factor
+    there is nothing to name: not a number.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
     >>> beta_vae_score(factors.astype(float), factors, train=200, test=100).score

@@ -27,14 +27,15 @@ _RAND = "Hubert & Arabie 1985; Zimmermann et al. 2023 (ARP, ARR)"
 _MAPS = ("true", "pred")
 
 
-def _answer(reference: Array, values: Floats, pixels: Integers | list[int]) -> Any:
+def _answer(reference: Array, values: Floats, pixels: Integers | list[int], depth: int = 3) -> Any:
+    """Values in the caller's kind, not a number where no pixel is left; the warning points `depth` calls up."""
     empty = np.asarray(pixels) == 0
     values = np.where(empty, np.nan, values)
     if empty.any():
         warnings.warn(
             f"{int(empty.sum())} of {len(values)} images have no pixel left to score: not a number",
             UndefinedMetricWarning,
-            stacklevel=3,
+            stacklevel=depth,
         )
     return answer_like(reference, values)
 
@@ -131,7 +132,7 @@ def _per_table(true: Array, pred: Array, ignore: int | None, value: Callable[[In
         table = table[table.any(1)][:, table.any(0)]
         pixels.append(int(table.sum()))
         values.append(value(table) if table.size else np.nan)
-    return _answer(true, np.array(values, dtype=np.float64), pixels)
+    return _answer(true, np.array(values, dtype=np.float64), pixels, depth=4)
 
 
 def _overlaps(table: Integers) -> Floats:

@@ -21,7 +21,7 @@ from alebrije.metrics.arrays import (
 )
 from alebrije.metrics.information import information_matrix
 from alebrije.metrics.record import Score, register
-from alebrije.probes import boost_trees
+from alebrije.probes import boost_trees, standardise
 
 Model = Literal["boosted-trees", "linear"]
 
@@ -78,7 +78,8 @@ def dci(
 
     ``model="boosted-trees"`` takes the impurity importances of gradient-boosted trees, ``"linear"`` the mean absolute
     weights of logistic regression on standardised codes. Informativeness is the accuracy on held-out rows.
-    Continuous factors (any value that is not whole) are regressed; their informativeness is R2, at least 0.
+    Continuous factors (any value that is not whole) are regressed; their informativeness is R2, at least 0. A constant
+    code has D = C = 0 and the informativeness of a guess.
 
     >>> rng = np.random.default_rng(0)
     >>> factors = rng.integers(0, 3, (300, 2))
@@ -166,13 +167,6 @@ def _informativeness(targets: Floats | Integers, predicted: Floats) -> Floats:
         return np.asarray((targets == predicted).mean(0))
     rest, all_of_it = np.square(targets - predicted).mean(0), targets.var(0)
     return np.asarray(np.maximum(0.0, 1.0 - rest / np.where(all_of_it > 0, all_of_it, np.inf)))
-
-
-def standardise(fit: Floats, new: Floats) -> tuple[Floats, Floats]:
-    """Both arrays with the mean and spread of `fit` taken out; a constant neuron becomes 0."""
-    mean, spread = fit.mean(0), fit.std(0)
-    spread = np.where(spread > 0, spread, 1.0)
-    return (fit - mean) / spread, (new - mean) / spread
 
 
 def _linear(codes: Floats, targets: Floats | Integers, new_codes: Floats) -> tuple[Floats, Floats]:

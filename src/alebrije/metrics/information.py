@@ -8,10 +8,15 @@ from alebrije.metrics.arrays import Floats, Integers
 
 
 def equal_width_bins(codes: Floats, bins: int) -> Integers:
-    """Each neuron's values [N, L] cut into `bins` intervals of equal width between its extremes: 0..bins-1."""
+    """Each neuron's values [N, L] cut into `bins` intervals of equal width between its extremes: 0..bins-1.
+
+    A value on an edge, or short of it by less than 1e-7 of the range, lies in the upper interval, so that rounding does
+    not decide.
+    """
     binned = np.empty(codes.shape, dtype=np.int64)
     for neuron, values in enumerate(codes.T):
         edges = np.histogram_bin_edges(values, bins)
+        edges -= 1e-7 * (edges[-1] - edges[0])
         binned[:, neuron] = np.searchsorted(edges[1:-1], values, side="right")
     return binned
 

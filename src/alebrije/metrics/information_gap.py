@@ -45,8 +45,8 @@ class ModularityScore(InformationScore):
 def mutual_information_gap(codes: Array, factors: Array, bins: int = 20) -> InformationGapScore:
     """How much more the best neuron knows of a factor than the second best, as a share of the factor's entropy.
 
-    Neurons are cut into `bins` of equal width, information is counted, and gaps are averaged over factors. A factor
-    with a single value has no entropy to share: it gets not-a-number and is left out of the mean.
+    Neurons are cut into `bins` of equal width, information is counted, and gaps are averaged over factors. A
+    constant code scores 0. A factor with a single value has no entropy to share: it gets not-a-number and is left out.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> mutual_information_gap(factors.astype(float), factors).score

@@ -39,7 +39,7 @@ class SeparationScore(Score):
     instrument="neurons",
     inputs=("codes", "factors"),
     cites="Kumar et al. 2018",
-    invariances=("sample order", "neuron permutation", "scaling", "dtype", "device"),
+    invariances=("sample order", "neuron permutation", "dtype", "device"),
     settings={"predictor": "r2"},
 )
 @register(
@@ -57,7 +57,8 @@ def separated_attribute_predictability(
 
     ``predictor="classifier"`` is for discrete factors: a balanced linear SVM (C = 0.01) per neuron and factor, scored
     by its accuracy on the held-out rows. ``predictor="r2"`` is the squared correlation, for ordered or continuous
-    factors. A factor with a single value gets not-a-number and is left out of the mean.
+    factors, and 0 for a neuron whose variance is below 1e-12. A constant code scores 0. A factor with a single value
+    gets not-a-number and is left out of the mean.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 100)
     >>> separated_attribute_predictability(factors * 10.0, factors, predictor="r2").score
@@ -95,7 +96,8 @@ def _accuracies(codes: Floats, factors: Integers, fit: Integers, test: Integers)
                 accuracy[i, j] = (factor[test] == factor[fit[0]]).mean()
                 continue
             # in the primal the solution is the same as in the dual, without its random order of rows
-            machine = LinearSVC(C=0.01, class_weight="balanced", dual=False).fit(code[fit, None], factor[fit])
+            machine = LinearSVC(C=0.01, class_weight="balanced", dual=False, random_state=0)
+            machine.fit(code[fit, None], factor[fit])
             accuracy[i, j] = (machine.predict(code[test, None]) == factor[test]).mean()
     return accuracy
 

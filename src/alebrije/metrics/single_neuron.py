@@ -73,7 +73,7 @@ def single_neuron_classification(
     published numbers were made. ``bins="gcd"`` is the paper's text: bins as large as the greatest common divisor of
     the class sizes, but at least `minimum_bin_size` rows (a hundredth of the rows unless given: the paper leaves it
     open), each class receiving its share of bins. Bins are matched to classes by the Hungarian method.
-    A factor with a single value cannot be told apart: it gets not-a-number and is left out of the mean.
+    A constant code scores 0. A factor with a single value cannot be told apart: it gets not-a-number and is left out.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 50)
     >>> single_neuron_classification(factors + 0.5, factors).score

@@ -2,5 +2,6 @@
 
 from alebrije.probes.boosting import BoostedTrees, boost_trees
 from alebrije.probes.mlp import KnockoutAccuracy, knockout_accuracy
+from alebrije.probes.scaling import standardise
 
-__all__ = ["BoostedTrees", "KnockoutAccuracy", "boost_trees", "knockout_accuracy"]
+__all__ = ["BoostedTrees", "KnockoutAccuracy", "boost_trees", "knockout_accuracy", "standardise"]

@@ -49,6 +49,8 @@ def boost_trees(
     """
     if len(inputs) < 2:
         raise InputError(f"boosted trees need at least 2 rows to fit, got {len(inputs)}")
+    order = np.lexsort(inputs[:64][::-1])  # of equal splits the first wins: let the data say which neuron that is
+    inputs, new_inputs = inputs[:, order], new_inputs[:, order]
     edges = [_quantile_edges(values) for values in inputs.T]
     binned, new_binned = _bin(inputs, edges), _bin(new_inputs, edges)  # [L, N]
     groups = [_Target(column) for column in targets.T]
@@ -66,7 +68,7 @@ def boost_trees(
         new_raw = new_raw + RATE * values.gather(1, _drop_down(new_binned, splits))
     trees = list(zip(groups, spans, spans[1:], strict=False))
     gains = torch.stack([importance[:, a:b].sum(1) for _, a, b in trees], 1)  # [L, F]
-    gains = gains / gains.sum(0).clamp_min(1e-300)
+    gains = (gains / gains.sum(0).clamp_min(1e-300))[np.argsort(order)]
     predictions = torch.stack([g.predict(new_raw[a:b]) for g, a, b in trees], 1)
     return BoostedTrees(gains.numpy(), predictions.double().numpy())
 

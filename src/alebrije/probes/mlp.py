@@ -8,11 +8,12 @@ five such products and little else. Samples lie along the last axis, where the p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from alebrije.probes.scaling import standardise
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -40,23 +41,21 @@ def knockout_accuracy(
     seed: int = 0,
 ) -> KnockoutAccuracy:
     """Trains 2F classifiers on `inputs` [N, L] and tests them on `new_inputs` [M, L]; `knocked_out` [F] are neurons."""
-    mean, spread = inputs.mean(0), inputs.std(0)
-    spread = np.where(spread > 0, spread, 1.0)
-
-    def prepare(rows: Any) -> torch.Tensor:
-        """Standardised rows with a constant 1 behind them, whose weights are the biases."""
-        scaled = torch.from_numpy((rows - mean) / spread).float().T
-        return torch.cat([scaled, torch.ones(1, len(rows))])  # [L + 1, N]
-
+    rows, new_rows = (_with_ones(codes) for codes in standardise(inputs, new_inputs))
     targets = np.concatenate([classes, classes], 1)  # [N, 2F]: full, then knocked out
     network = _Networks(inputs.shape[1], hidden, targets.max(0) + 1, knocked_out, learning_rate, seed)
-    rows, labels = prepare(inputs), torch.from_numpy(np.ascontiguousarray(targets.T))
+    labels = torch.from_numpy(np.ascontiguousarray(targets.T))
     order = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
         for batch in torch.split(torch.randperm(len(inputs), generator=order), batch_size):
             network.step(rows[:, batch], labels[:, batch])
-    right = network.predict(prepare(new_inputs)).numpy() == np.concatenate([new_classes, new_classes], 1)
+    right = network.predict(new_rows).numpy() == np.concatenate([new_classes, new_classes], 1)
     return KnockoutAccuracy(right[:, : classes.shape[1]], right[:, classes.shape[1] :])
+
+
+def _with_ones(codes: Floats) -> torch.Tensor:
+    """Codes [L + 1, N] with a constant 1 behind them, whose weights are the biases."""
+    return torch.cat([torch.from_numpy(codes).float().T, torch.ones(1, len(codes))])
 
 
 class _Networks:

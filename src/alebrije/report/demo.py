@@ -123,8 +123,12 @@ def _cell(result: MetricResult, best: MetricResult) -> Cell:
     if result.score is None:
         return Cell("null", "", None, note)
     interval = result.interval
-    span = "" if interval is None else f"{interval.low:.3g} to {interval.high:.3g}"
-    return Cell(f"{result.score:.3f}", span, _hue(result, best), note)
+    span = "" if interval is None else f"{_rounded(interval.low)} to {_rounded(interval.high)}"
+    return Cell(_rounded(result.score), span, _hue(result, best), note)
+
+
+def _rounded(value: float) -> str:
+    return f"{round(value, 3) + 0.0:.3f}"  # adding 0 turns -0 into 0
 
 
 def _hue(result: MetricResult, best: MetricResult) -> float | None:
