@@ -58,16 +58,12 @@ def _holds_integers(labels: Array) -> bool:
 def contingency_tables(true: Array, pred: Array, ignore: int | None) -> Iterator[Integers]:
     """One table [true labels, predicted labels] of pixel counts per image; empty rows and columns may occur."""
     check_label_maps(true, pred)
-    truth, prediction = _rows(true), _rows(pred)
-    (t_low, t_size), (p_low, p_size) = _span(truth), _span(prediction)
-    for row_true, row_pred in _kept_pixels(truth, prediction, ignore):
-        if t_size * p_size <= SMALL_TABLE:
-            cells = (row_true.astype(np.int64, copy=False) - t_low) * p_size
-            cells += row_pred
-            cells -= p_low
-            yield np.bincount(cells, minlength=t_size * p_size).reshape(t_size, p_size)
-        else:
-            yield _table(_ranks(row_true), _ranks(row_pred))
+    for row_true, row_pred in _kept_pixels(_rows(true), _rows(pred), ignore):
+        sizes = _bound(row_true), _bound(row_pred)
+        if sizes[0] * sizes[1] > SMALL_TABLE:
+            row_true, row_pred = _ranks(row_true), _ranks(row_pred)
+            sizes = _bound(row_true), _bound(row_pred)
+        yield _table(row_true, row_pred, *sizes)
 
 
 def pair_counts(true: Array, pred: Array, ignore: int | None) -> PairCounts:
@@ -95,12 +91,10 @@ def _rows(labels: Array) -> Integers:
     return values.view(np.int64) if values.dtype == np.uint64 else values
 
 
-def _span(labels: Integers) -> tuple[int, int]:
-    """The least label and the number of integers up to the greatest."""
-    if labels.size == 0:
-        return 0, 1
-    low, high = int(labels.min()), int(labels.max())
-    return low, high - low + 1
+def _bound(labels: Integers) -> int:
+    """A number above all labels, at most twice the greatest, found in one pass; 2**64 if any is negative."""
+    bits = int(np.bitwise_or.reduce(labels))
+    return bits + 1 if bits >= 0 else 1 << 64
 
 
 def _kept_pixels(true: Integers, pred: Integers, ignore: int | None) -> Iterator[tuple[Integers, Integers]]:
@@ -116,15 +110,16 @@ def _ranks(labels: Integers) -> Integers:
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
-def _table(true: Integers, pred: Integers) -> Integers:
-    if true.size == 0:
-        return np.zeros((1, 1), dtype=np.int64)
-    rows, columns = int(true.max()) + 1, int(pred.max()) + 1
+def _table(true: Integers, pred: Integers, rows: int, columns: int) -> Integers:
+    """Counts of (true, pred) for labels in 0..rows-1 and 0..columns-1."""
     if rows * columns > LARGE_TABLE:
+        kinds = len(np.unique(true)), len(np.unique(pred))
         raise TooManyLabelsError(
-            f"an image has {rows} true and {columns} predicted labels: too many to compare them all"
+            f"an image has {kinds[0]} true and {kinds[1]} predicted labels: too many to compare them all"
         )
-    return np.bincount(true * columns + pred, minlength=rows * columns).reshape(rows, columns)
+    cells = true.astype(np.int64, copy=False) * columns
+    cells += pred
+    return np.bincount(cells, minlength=rows * columns).reshape(rows, columns)
 
 
 def _sparse_counts(true: Integers, pred: Integers) -> tuple[Integers, Integers, Integers]:

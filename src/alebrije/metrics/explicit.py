@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.linear_model import LogisticRegression
 
 from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes, split_rows
 from alebrije.metrics.record import Score, register
-from alebrije.probes import standardise
+from alebrije.probes import logistic_regression, standardise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,7 +56,7 @@ def explicitness(codes: Array, factors: Array, held_out: float = 1 / 3, seed: in
 def _mean_area(codes: Floats, classes: Integers, new_codes: Floats, new_classes: Integers) -> float:
     if len(np.unique(classes)) == 1:
         return math.nan
-    model = LogisticRegression(max_iter=1000).fit(codes, classes)
+    model = logistic_regression(codes, classes)
     ranks = rankdata(model.predict_proba(new_codes), axis=0)  # ties share their mean rank
     areas = []
     for column, kind in enumerate(model.classes_):

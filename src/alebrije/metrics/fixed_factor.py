@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes
 from alebrije.metrics.record import Score, register
+from alebrije.probes import logistic_regression
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,7 +106,7 @@ def beta_vae_score(
     if len(np.unique(fixed[:train])) == 1:
         predicted = np.full(test, fixed[0])
     else:
-        predicted = LogisticRegression(max_iter=1000).fit(points[:train], fixed[:train]).predict(points[train:])
+        predicted = logistic_regression(points[:train], fixed[:train]).predict(points[train:])
     correct = predicted == fixed[train:]
     return FixedFactorScore(score=float(correct.mean()), correct=answer_like(codes, correct), settings=settings)
 

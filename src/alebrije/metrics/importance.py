@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import (
@@ -21,7 +21,7 @@ from alebrije.metrics.arrays import (
 )
 from alebrije.metrics.information import information_matrix
 from alebrije.metrics.record import Score, register
-from alebrije.probes import boost_trees, standardise
+from alebrije.probes import boost_trees, logistic_regression, standardise
 
 Model = Literal["boosted-trees", "linear"]
 
@@ -178,7 +178,8 @@ def _linear(codes: Floats, targets: Floats | Integers, new_codes: Floats) -> tup
         if (target == target[0]).all():
             predicted[:, j] = target[0]
             continue
-        model = LogisticRegression(max_iter=1000) if target.dtype.kind == "i" else LinearRegression()
-        predicted[:, j] = model.fit(codes, target).predict(new_codes)
+        discrete = target.dtype.kind == "i"
+        model = logistic_regression(codes, target) if discrete else LinearRegression().fit(codes, target)
+        predicted[:, j] = model.predict(new_codes)
         importance[:, j] = np.abs(np.atleast_2d(model.coef_)).mean(0)
     return importance, predicted
