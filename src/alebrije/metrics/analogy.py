@@ -13,7 +13,7 @@ import torch
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import Array, answer_like
 from alebrije.metrics.record import Score, register
-from alebrije.metrics.slots import CHUNK, Grams, check_scenes, greedy_match, split_cases, take_slots
+from alebrije.metrics.slots import Grams, check_scenes, greedy_match, split_cases, take_slots
 
 Loss = Literal["squared-l2", "l2", "acos"]
 Chance = Literal["released", "paper"]
@@ -180,7 +180,7 @@ def _vector_losses(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.T
 def _slot_losses(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, loss: Loss) -> torch.Tensor:
     """The loss of each case [T] after matching its slots."""
     losses = []
-    for part in split_cases([a, b, c, d], CHUNK // a.shape[1] ** 4):
+    for part in split_cases([a, b, c, d]):
         picks = greedy_match(Grams.of(*part))
         one, two, three, four = (take_slots(scene, picks[:, i]).flatten(1) for i, scene in enumerate(part))
         losses.append(_vector_losses(one, two, three, four, loss))
@@ -224,10 +224,8 @@ def _slot_chance(
     own: list[torch.Tensor], partners: tuple[torch.Tensor, torch.Tensor], loss: Loss, chance: Chance
 ) -> torch.Tensor:
     """As `_vector_chance`, with the slots of every quadruple matched on its own; only d is exchanged."""
-    d, slots = partners[1], own[0].shape[1]
-    step = max(CHUNK // (len(d) * slots**4), 1)
-    losses = []
-    for a, b, c in split_cases(own, step):
+    d, losses = partners[1], []
+    for a, b, c in split_cases(own, partners=len(d)):
         grams = _crossed_grams(a, b, c, d)
         losses.append(_loss_from_grams(grams, greedy_match(grams), loss).view(len(a), len(d)))
     return torch.cat(losses)
