@@ -669,7 +669,9 @@ def test_few_rows_are_scored_or_refused(name, seed, rows, kinds):
 def test_few_pixels_stay_in_range(name, seed, pixels):
     rng = np.random.default_rng(seed)
     true, pred = rng.integers(1, 1 + rng.integers(1, 5), (1, 1, pixels)), rng.integers(0, 3, (1, 1, pixels))
-    call(CATALOG[name], {"true": true, "pred": pred})
+    (value,) = call(CATALOG[name], {"true": true, "pred": pred})
+    low, high = CATALOG[name].range
+    assert low - 1e-12 <= value <= high + 1e-12
 
 
 # What is refused

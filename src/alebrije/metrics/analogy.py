@@ -49,26 +49,6 @@ class CoatScore(Score):
 
 
 @register(
-    "coat-acos",
-    title="COAT, angle",
-    instrument="analogy",
-    inputs=("a", "b", "c", "d", "negatives"),
-    range=(-math.inf, 1.0),
-    cites="Xie et al. 2022, Equation 1",
-    invariances=("scaling", "slot permutation", "dtype", "device"),
-    settings={"loss": "acos"},
-)
-@register(
-    "coat-l2",
-    title="COAT, distance",
-    instrument="analogy",
-    inputs=("a", "b", "c", "d", "negatives"),
-    range=(-math.inf, 1.0),
-    cites="Xie et al. 2022, Equation 1",
-    invariances=("neuron permutation", "scaling", "slot permutation", "dtype", "device"),
-    settings={"loss": "l2"},
-)
-@register(
     "coat",
     title="COAT, squared distance",
     instrument="analogy",
@@ -76,6 +56,10 @@ class CoatScore(Score):
     range=(-math.inf, 1.0),
     cites="Xie et al. 2022, Equation 1; squared as in the released numbers",
     invariances=("neuron permutation", "scaling", "slot permutation", "dtype", "device"),
+    also={
+        "coat-l2": {"title": "COAT, distance", "settings": {"loss": "l2"}, "cites": "Xie et al. 2022, Equation 1"},
+        "coat-acos": {"title": "COAT, angle", "settings": {"loss": "acos"}, "cites": "Xie et al. 2022, Equation 1"},
+    },
 )
 def coat(
     a: Array,

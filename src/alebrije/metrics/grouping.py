@@ -52,17 +52,15 @@ def _adjusted(counts: PairCounts, most: Floats) -> Floats:
 
 
 @register(
-    "fg-ari",
-    title="Adjusted Rand index, foreground",
+    "ari",
+    title="Adjusted Rand index",
     instrument="grouping",
     inputs=_MAPS,
     range=(-0.5, 1.0),
     cites=_RAND,
     invariances=_EVERYTHING,
-    settings={"ignore": 0},
+    also={"fg-ari": {"title": "Adjusted Rand index, foreground", "settings": {"ignore": 0}}},
 )
-@register("ari", title="Adjusted Rand index", instrument="grouping", inputs=_MAPS,
-          range=(-0.5, 1.0), cites=_RAND, invariances=_EVERYTHING)  # fmt: skip
 def adjusted_rand_index(true: Array, pred: Array, ignore: int | None = None) -> Any:
     """Agreement of two groupings over pairs of pixels, corrected for chance: 1 equal, 0 chance.
 
@@ -75,17 +73,15 @@ def adjusted_rand_index(true: Array, pred: Array, ignore: int | None = None) -> 
 
 
 @register(
-    "fg-arp",
-    title="Adjusted Rand precision, foreground",
+    "arp",
+    title="Adjusted Rand precision",
     instrument="grouping",
     inputs=_MAPS,
     range=(-np.inf, 1.0),
     cites=_RAND,
     invariances=_EVERYTHING,
-    settings={"ignore": 0},
+    also={"fg-arp": {"title": "Adjusted Rand precision, foreground", "settings": {"ignore": 0}}},
 )
-@register("arp", title="Adjusted Rand precision", instrument="grouping", inputs=_MAPS,
-          range=(-np.inf, 1.0), cites=_RAND, invariances=_EVERYTHING)  # fmt: skip
 def adjusted_rand_precision(true: Array, pred: Array, ignore: int | None = None) -> Any:
     """Of the pixel pairs together in the prediction, the share together in the truth, corrected for chance.
 
@@ -101,17 +97,15 @@ def adjusted_rand_precision(true: Array, pred: Array, ignore: int | None = None)
 
 
 @register(
-    "fg-arr",
-    title="Adjusted Rand recall, foreground",
+    "arr",
+    title="Adjusted Rand recall",
     instrument="grouping",
     inputs=_MAPS,
     range=(-np.inf, 1.0),
     cites=_RAND,
     invariances=_EVERYTHING,
-    settings={"ignore": 0},
+    also={"fg-arr": {"title": "Adjusted Rand recall, foreground", "settings": {"ignore": 0}}},
 )
-@register("arr", title="Adjusted Rand recall", instrument="grouping", inputs=_MAPS,
-          range=(-np.inf, 1.0), cites=_RAND, invariances=_EVERYTHING)  # fmt: skip
 def adjusted_rand_recall(true: Array, pred: Array, ignore: int | None = None) -> Any:
     """Of the pixel pairs together in the truth, the share together in the prediction, corrected for chance.
 
@@ -151,8 +145,14 @@ def _matched_iou(table: Integers) -> float:
     return float(overlaps[matched].sum() / len(overlaps))
 
 
-@register("miou", title="Mean IoU, Hungarian matching", instrument="grouping", inputs=_MAPS,
-          cites="Jaccard 1901; Engelcke et al. 2020", invariances=_EVERYTHING)  # fmt: skip
+@register(
+    "miou",
+    title="Mean IoU, Hungarian matching",
+    instrument="grouping",
+    inputs=_MAPS,
+    cites="Jaccard 1901; Engelcke et al. 2020",
+    invariances=_EVERYTHING,
+)
 def mean_iou(true: Array, pred: Array, ignore: int | None = None) -> Any:
     """Intersection over union of each true segment with the one prediction matched to it, averaged.
 
@@ -164,8 +164,14 @@ def mean_iou(true: Array, pred: Array, ignore: int | None = None) -> Any:
     return _per_table(true, pred, ignore, _matched_iou)
 
 
-@register("mbo", title="Mean best overlap", instrument="grouping", inputs=_MAPS,
-          cites="Pont-Tuset et al. 2015", invariances=_EVERYTHING)  # fmt: skip
+@register(
+    "mbo",
+    title="Mean best overlap",
+    instrument="grouping",
+    inputs=_MAPS,
+    cites="Pont-Tuset et al. 2015",
+    invariances=_EVERYTHING,
+)
 def mean_best_overlap(true: Array, pred: Array, ignore: int | None = None) -> Any:
     """Intersection over union of each true segment with whichever prediction fits it best, averaged.
 
@@ -175,16 +181,14 @@ def mean_best_overlap(true: Array, pred: Array, ignore: int | None = None) -> An
 
 
 @register(
-    "msc",
-    title="Mean segmentation covering",
+    "sc",
+    title="Segmentation covering",
     instrument="grouping",
     inputs=_MAPS,
     cites="Arbeláez et al. 2011; Engelcke et al. 2020",
     invariances=_EVERYTHING,
-    settings={"weighted": False},
+    also={"msc": {"title": "Mean segmentation covering", "settings": {"weighted": False}}},
 )
-@register("sc", title="Segmentation covering", instrument="grouping", inputs=_MAPS,
-          cites="Arbeláez et al. 2011; Engelcke et al. 2020", invariances=_EVERYTHING)  # fmt: skip
 def segmentation_covering(true: Array, pred: Array, ignore: int | None = None, weighted: bool = True) -> Any:
     """Best overlap of each true segment, weighted by its size (SC) or not (`weighted=False`, mSC).
 
@@ -199,8 +203,15 @@ def segmentation_covering(true: Array, pred: Array, ignore: int | None = None, w
     return _per_table(true, pred, ignore, covering)
 
 
-@register("ami", title="Adjusted mutual information", instrument="grouping", inputs=_MAPS,
-          range=(-1.0, 1.0), cites="Vinh et al. 2010", invariances=_EVERYTHING)  # fmt: skip
+@register(
+    "ami",
+    title="Adjusted mutual information",
+    instrument="grouping",
+    inputs=_MAPS,
+    range=(-1.0, 1.0),
+    cites="Vinh et al. 2010",
+    invariances=_EVERYTHING,
+)
 def adjusted_mutual_information(true: Array, pred: Array, ignore: int | None = None) -> Any:
     """Mutual information of two groupings, corrected for chance and normalised by their mean entropy.
 

@@ -100,12 +100,23 @@ def _squared_errors(target: Array, predicted: Array, reduction: Reduction) -> to
     return torch.cat(errors)
 
 
-@register("mse-sum", title="Squared error, summed over the image", instrument="imagination", inputs=_IMAGES,
-          range=(0.0, math.inf), direction="lower", cites="Kim et al. 2023, Table 11", invariances=_PER_IMAGE,
-          settings={"reduction": "sum"})  # fmt: skip
-@register("mse", title="Mean squared error", instrument="imagination", inputs=_IMAGES,
-          range=(0.0, math.inf), direction="lower", cites="Kim et al. 2023, Section 3",
-          invariances=_PER_IMAGE)  # fmt: skip
+@register(
+    "mse",
+    title="Mean squared error",
+    instrument="imagination",
+    inputs=_IMAGES,
+    range=(0.0, math.inf),
+    direction="lower",
+    cites="Kim et al. 2023, Section 3",
+    invariances=_PER_IMAGE,
+    also={
+        "mse-sum": {
+            "title": "Squared error, summed over the image",
+            "settings": {"reduction": "sum"},
+            "cites": "Kim et al. 2023, Table 11",
+        }
+    },
+)
 def mean_squared_error(target: Array, predicted: Array, reduction: Reduction = "mean") -> Any:
     """Squared error of each image [B] on the 0..1 scale, from 0 up.
 

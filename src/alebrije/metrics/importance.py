@@ -54,15 +54,6 @@ def completeness(importance: Floats) -> float:
 
 
 @register(
-    "dci-linear",
-    title="Disentanglement, completeness, informativeness (linear)",
-    instrument="neurons",
-    inputs=("codes", "factors"),
-    cites="Eastwood & Williams 2018",
-    invariances=("neuron permutation", "scaling", "dtype", "device"),
-    settings={"model": "linear"},
-)
-@register(
     "dci",
     title="Disentanglement, completeness, informativeness",
     instrument="neurons",
@@ -70,6 +61,7 @@ def completeness(importance: Floats) -> float:
     cites="Eastwood & Williams 2018",
     invariances=("neuron permutation", "scaling", "dtype", "device"),
     costly=True,
+    also={"dci-linear": {"title": "DCI with linear models", "settings": {"model": "linear"}, "costly": False}},
 )
 def dci(
     codes: Array, factors: Array, model: Model = "boosted-trees", held_out: float = 1 / 3, seed: int = 0
@@ -104,21 +96,19 @@ def dci(
 
 
 @register(
-    "med-raw",
-    title="MED without normalisation",
-    instrument="neurons",
-    inputs=("codes", "factors"),
-    cites="Cao et al. 2022, as used by Mahon et al. 2024",
-    invariances=("neuron permutation", "label permutation", "scaling", "dtype", "device"),
-    settings={"normalise": False},
-)
-@register(
     "med",
     title="Mutual-information-based entropy disentanglement",
     instrument="neurons",
     inputs=("codes", "factors"),
     cites="Cao et al. 2022",
     invariances=("neuron permutation", "label permutation", "scaling", "dtype", "device"),
+    also={
+        "med-raw": {
+            "title": "MED without normalisation",
+            "settings": {"normalise": False},
+            "cites": "Cao et al. 2022, as used by Mahon et al. 2024",
+        }
+    },
 )
 def med(
     codes: Array,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from alebrije.errors import InputError
@@ -83,15 +83,16 @@ def register(
     range: tuple[float, float] = (0.0, 1.0),
     direction: Direction = "higher",
     version: int = 1,
-    settings: Mapping[str, Any] | None = None,
     costly: bool = False,
+    also: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[F], F]:
-    """Enters the decorated function in the catalog under `name`, unchanged."""
+    """Enters the decorated function in the catalog under `name`, unchanged.
+
+    `also` enters it under further names, each with the fields of its record that differ, `settings` above all.
+    """
 
     def enter(function: F) -> F:
-        if name in _CATALOG:
-            raise ValueError(f"two metrics are called {name!r}")
-        _CATALOG[name] = Record(
+        plain = Record(
             name=name,
             function=function,
             title=title,
@@ -101,10 +102,14 @@ def register(
             direction=direction,
             cites=cites,
             invariances=frozenset(invariances),
-            settings=dict(settings or {}),
             version=version,
             costly=costly,
         )
+        variants = [replace(plain, name=other, **changes) for other, changes in (also or {}).items()]
+        for record in (plain, *variants):
+            if record.name in _CATALOG:
+                raise ValueError(f"two metrics are called {record.name!r}")
+            _CATALOG[record.name] = record
         return function
 
     return enter

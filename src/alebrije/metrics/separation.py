@@ -34,21 +34,19 @@ class SeparationScore(Score):
 
 
 @register(
-    "sap-r2",
-    title="Separated attribute predictability, R2",
-    instrument="neurons",
-    inputs=("codes", "factors"),
-    cites="Kumar et al. 2018",
-    invariances=("sample order", "neuron permutation", "dtype", "device"),
-    settings={"predictor": "r2"},
-)
-@register(
     "sap",
     title="Separated attribute predictability",
     instrument="neurons",
     inputs=("codes", "factors"),
     cites="Kumar et al. 2018",
     invariances=("neuron permutation", "dtype", "device"),
+    also={
+        "sap-r2": {
+            "title": "Separated attribute predictability, R2",
+            "settings": {"predictor": "r2"},
+            "invariances": frozenset({"sample order", "neuron permutation", "dtype", "device"}),
+        }
+    },
 )
 def separated_attribute_predictability(
     codes: Array, factors: Array, predictor: Predictor = "classifier", held_out: float = 1 / 3, seed: int = 0
