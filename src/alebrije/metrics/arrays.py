@@ -93,6 +93,17 @@ def check_classes(factors: Array, rows: int, metric: str, name: str = "factors")
     return np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], axis=1).astype(np.int64)
 
 
+def mean_of_defined(per_factor: Floats, fault: str = "have a single value") -> tuple[float, str | None]:
+    """The mean over the factors whose value is a number, and which are not, for the `fault` named.
+
+    >>> mean_of_defined(np.array([0.5, np.nan, 1.0]))
+    (0.75, 'factors [1] have a single value')
+    """
+    bad = np.isnan(per_factor)
+    score = float("nan") if bad.all() else float(per_factor[~bad].mean())
+    return score, f"factors {np.flatnonzero(bad).tolist()} {fault}" if bad.any() else None
+
+
 def split_rows(rows: int, held_out: float, seed: int) -> tuple[Integers, Integers]:
     """A random split of row indices into a part to fit on and a part to score on."""
     test = min(max(round(rows * held_out), 1), rows - 1)

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes, split_rows
+from alebrije.metrics.arrays import (
+    Array,
+    Floats,
+    Integers,
+    answer_like,
+    check_classes,
+    check_codes,
+    mean_of_defined,
+    split_rows,
+)
 from alebrije.metrics.record import Score, register
 from alebrije.probes import logistic_regression, standardise
 
@@ -44,10 +53,10 @@ def explicitness(codes: Array, factors: Array, held_out: float = 1 / 3, seed: in
     fit, test = split_rows(len(values), held_out, seed)
     fitted, new = standardise(values[fit], values[test])
     areas = np.array([_mean_area(fitted, g[fit], new, g[test]) for g in classes.T])
-    bad = np.isnan(areas)
+    score, reason = mean_of_defined(areas)
     return ExplicitnessScore(
-        score=math.nan if bad.all() else float(areas[~bad].mean()),
-        reason=f"factors {np.flatnonzero(bad).tolist()} show a single value" if bad.any() else None,
+        score=score,
+        reason=reason,
         per_factor=answer_like(codes, areas),
         settings={"held_out": held_out, "seed": seed},
     )

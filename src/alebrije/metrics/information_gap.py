@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from alebrije.metrics.arrays import Array, answer_like, check_classes, check_codes
+from alebrije.metrics.arrays import Array, answer_like, check_classes, check_codes, mean_of_defined
 from alebrije.metrics.information import entropy, information_matrix
 from alebrije.metrics.record import Score, register
 
@@ -59,9 +58,10 @@ def mutual_information_gap(codes: Array, factors: Array, bins: int = 20) -> Info
     entropies = np.array([entropy(np.bincount(g).astype(np.float64)) for g in classes.T])
     constant = entropies == 0
     gaps = np.where(constant, np.nan, (best[-1] - best[-2]) / np.where(constant, 1.0, entropies))
+    score, reason = mean_of_defined(gaps)
     return InformationGapScore(
-        score=math.nan if constant.all() else float(gaps[~constant].mean()),
-        reason=f"factors {np.flatnonzero(constant).tolist()} have a single value" if constant.any() else None,
+        score=score,
+        reason=reason,
         per_factor=answer_like(codes, gaps),
         information=answer_like(codes, information),
         settings={"bins": bins},

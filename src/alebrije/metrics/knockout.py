@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from alebrije.metrics.arrays import Array, answer_like, check_classes, check_codes, split_rows, to_numpy
+from alebrije.metrics.arrays import (
+    Array,
+    answer_like,
+    check_classes,
+    check_codes,
+    mean_of_defined,
+    split_rows,
+    to_numpy,
+)
 from alebrije.metrics.record import Score, register
 from alebrije.metrics.single_neuron import align
 from alebrije.probes import knockout_accuracy
@@ -77,9 +84,10 @@ def neuron_knockout(
     drops = right.full.astype(np.int64) - right.knockout
     constant = (classes == classes[0]).all(0)
     per_factor = np.where(constant, np.nan, drops.mean(0))
+    score, reason = mean_of_defined(per_factor)
     return KnockoutScore(
-        score=math.nan if constant.all() else float(per_factor[~constant].mean()),
-        reason=f"factors {np.flatnonzero(constant).tolist()} have a single value" if constant.any() else None,
+        score=score,
+        reason=reason,
         per_factor=answer_like(codes, per_factor),
         full_accuracy=answer_like(codes, right.full.mean(0)),
         knockout_accuracy=answer_like(codes, right.knockout.mean(0)),

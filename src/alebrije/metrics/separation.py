@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from alebrije.metrics.arrays import (
     check_classes,
     check_codes,
     check_factors,
+    mean_of_defined,
     split_rows,
 )
 from alebrije.metrics.record import Score, register
@@ -76,9 +76,10 @@ def separated_attribute_predictability(
     constant = (classes == classes[0]).all(0)
     best = np.sort(np.pad(predictability, ((1, 0), (0, 0))), axis=0)
     gaps = np.where(constant, np.nan, best[-1] - best[-2])
+    score, reason = mean_of_defined(gaps)
     return SeparationScore(
-        score=math.nan if constant.all() else float(gaps[~constant].mean()),
-        reason=f"factors {np.flatnonzero(constant).tolist()} have a single value" if constant.any() else None,
+        score=score,
+        reason=reason,
         per_factor=answer_like(codes, gaps),
         predictability=answer_like(codes, predictability),
         settings=settings,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes
+from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes, mean_of_defined
 from alebrije.metrics.information import equal_count_table, mutual_information
 from alebrije.metrics.record import Score, register
 
@@ -94,10 +93,10 @@ def single_neuron_classification(
         accuracy[factor] = rights[linear_sum_assignment(rights, maximize=True)].sum() / len(values)
         chance[factor] = np.square(sizes / len(values)).sum()
     per_factor = _above_chance(accuracy, chance)
-    constant = np.isnan(per_factor)
+    score, reason = mean_of_defined(per_factor)
     return SingleNeuronScore(
-        score=math.nan if constant.all() else float(per_factor[~constant].mean()),
-        reason=f"factors {np.flatnonzero(constant).tolist()} have a single value" if constant.any() else None,
+        score=score,
+        reason=reason,
         per_factor=answer_like(codes, per_factor),
         accuracy=answer_like(codes, accuracy),
         chance=answer_like(codes, chance),
