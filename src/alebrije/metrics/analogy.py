@@ -92,12 +92,17 @@ def coat(
     """
     if loss not in ("squared-l2", "l2", "acos"):
         raise InputError(f"loss must be 'squared-l2', 'l2' or 'acos', got {loss!r}")
+    if chance not in ("released", "paper"):
+        raise InputError(f"chance must be 'released' or 'paper', got {chance!r}")
     if group < 2:
         raise InputError(f"group must be at least 2, got {group}")
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, got {level}")
     named = {"a": a, "b": b, "c": c, "d": d, **{f"negatives.{name}": code for name, code in negatives.items()}}
     codes = check_scenes(named)
     shift = codes[0].reshape(-1, codes[0].shape[-1]).mean(0)  # b - a + c - d and d - c do not change
-    first, second, third, fourth, *others = (code - shift for code in codes)
+    scale = max(float((code - shift).abs().max()) for code in codes) or 1.0  # no square over- or underflows
+    first, second, third, fourth, *others = ((code - shift) / scale for code in codes)
     quadruple = first, second, third, fourth
     measure = _slot_losses if fourth.ndim == 3 else _vector_losses
     losses = measure(*quadruple, loss)
@@ -115,7 +120,7 @@ def coat(
         passed=bool(tests) and all(test.passed for test in tests.values()),
         tests=tests,
         per_case=answer_like(d, ratios.cpu().numpy()),
-        losses=answer_like(d, losses.cpu().numpy()),
+        losses=answer_like(d, losses.cpu().numpy() * scale ** {"squared-l2": 2, "l2": 1, "acos": 0}[loss]),
         settings={"loss": loss, "group": group, "level": level, "chance": chance},
     )
 

@@ -14,6 +14,7 @@ Array = np.ndarray[Any, Any] | torch.Tensor
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+MOST_CLASSES = 256  # of a factor, unless at least two rows share each
 LARGEST = 1e30  # codes beyond it cannot be squared and summed without overflow
 
 
@@ -31,7 +32,9 @@ def as_tensor(array: Array, name: str) -> torch.Tensor:
         values = np.asarray(array)
         if values.dtype.kind not in "fiub":
             raise InputError(f"{name} must hold real numbers, got dtype {values.dtype}")
-        array = torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("="), order="C"))
+        wide = values.dtype.kind == "f" and values.dtype.itemsize > 8  # torch has no long double
+        native = np.float64 if wide else values.dtype.newbyteorder("=")
+        array = torch.from_numpy(np.array(values, dtype=native, order="C"))
     if array.is_complex():
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array.detach()
@@ -90,7 +93,12 @@ def check_classes(factors: Array, rows: int, metric: str, name: str = "factors")
     values = check_factors(factors, rows, name)
     if values.dtype.kind == "f":
         raise InputError(f"{metric} is defined for discrete factors only: {name} must hold integers")
-    return np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], axis=1).astype(np.int64)
+    classes = np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], axis=1).astype(np.int64)
+    kinds = classes.max(0) + 1
+    if kinds.max() > max(MOST_CLASSES, rows / 2):
+        worst = int(kinds.argmax())
+        raise InputError(f"{name}: column {worst} has {kinds[worst]} values in {rows} rows, too many to be classes")
+    return classes
 
 
 def mean_of_defined(per_factor: Floats, fault: str = "have a single value") -> tuple[float, str | None]:
@@ -106,6 +114,8 @@ def mean_of_defined(per_factor: Floats, fault: str = "have a single value") -> t
 
 def split_rows(rows: int, held_out: float, seed: int) -> tuple[Integers, Integers]:
     """A random split of row indices into a part to fit on and a part to score on."""
+    if not 0 < held_out < 1:
+        raise InputError(f"held_out must lie between 0 and 1, got {held_out}")
     test = min(max(round(rows * held_out), 1), rows - 1)
     order = np.random.default_rng(seed).permutation(rows)
     return order[test:], order[:test]

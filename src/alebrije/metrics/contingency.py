@@ -88,6 +88,7 @@ def _rows(labels: Array) -> Integers:
     """One row of pixels per image; unsigned 64-bit labels keep their bits, so different ones stay different."""
     values = to_numpy(labels)
     values = values.reshape(values.shape[0], math.prod(values.shape[1:]))
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
     return values.view(np.int64) if values.dtype == np.uint64 else values
 
 
@@ -98,11 +99,12 @@ def _bound(labels: Integers) -> int:
 
 
 def _kept_pixels(true: Integers, pred: Integers, ignore: int | None) -> Iterator[tuple[Integers, Integers]]:
+    left_out = None if ignore is None else (int(ignore) + 2**63) % 2**64 - 2**63  # as `_rows` reads unsigned labels
     for row_true, row_pred in zip(true, pred, strict=True):
-        if ignore is None:
+        if left_out is None:
             yield row_true, row_pred
         else:
-            keep = row_true != ignore
+            keep = row_true != left_out
             yield row_true[keep], row_pred[keep]
 
 

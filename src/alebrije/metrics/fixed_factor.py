@@ -23,11 +23,6 @@ class FixedFactorScore(Score):
 
     correct: Any
 
-    @property
-    def cases(self) -> Any:
-        """1 where the fixed factor was named, else 0."""
-        return self.correct
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FactorVAEScore(FixedFactorScore):
@@ -48,12 +43,19 @@ class _Groups:
         last = np.stack([np.searchsorted(column, column, "right") for column in ranked.T], 1)
         self.first = np.take_along_axis(first, self.place, 0)  # by row
         self.size = np.take_along_axis(last - first, self.place, 0)
+        self.paired = [np.flatnonzero(size > 1) for size in self.size.T]  # rows that share their value with another
+
+    def rows(self, fixed: Integers, draw: np.random.Generator) -> Integers:
+        """A row for each entry of `fixed` that shares that factor's value with another row."""
+        counts = np.array([len(rows) for rows in self.paired])
+        starts = np.cumsum(counts) - counts
+        chosen = starts[fixed] + (draw.random(fixed.shape) * counts[fixed]).astype(np.int64)
+        return np.asarray(np.concatenate(self.paired)[chosen])
 
     def partners(self, rows: Integers, factor: Integers, draw: np.random.Generator) -> Integers:
-        """For each of `rows` another row that shares `factor`, or the row itself where there is no other."""
+        """For each of `rows` another row that shares `factor`."""
         size, first = self.size[rows, factor], self.first[rows, factor]
-        others = np.maximum(size - 1, 1)
-        step = 1 + (draw.random(rows.shape) * others).astype(np.int64)
+        step = 1 + (draw.random(rows.shape) * (size - 1)).astype(np.int64)
         place = first + (self.place[rows, factor] - first + step) % size
         return np.asarray(self.order[place, factor])
 
@@ -62,6 +64,13 @@ class _Groups:
         size, first = self.size[row, factor], self.first[row, factor]
         place = first[:, None] + (draw.random((len(row), count)) * size[:, None]).astype(np.int64)
         return np.asarray(self.order[place, factor[:, None]])
+
+    def fault(self) -> str | None:
+        """Why no factor can be told from another, if so."""
+        if len(self.paired) == 1:
+            return "there is only one factor"
+        lonely = [factor for factor, rows in enumerate(self.paired) if len(rows) == 0]
+        return f"no two rows share a value of factors {lonely}" if lonely else None
 
 
 def _check_sizes(train: int, test: int, batch: int) -> None:
@@ -82,8 +91,8 @@ def beta_vae_score(
 ) -> FixedFactorScore:
     """Accuracy of a linear classifier that names the factor shared by pairs, from their mean ``|difference|``.
 
-    Each point averages `batch` pairs. Chance, and a constant code, is one over the number of factors. With one factor
-    there is nothing to name: not a number.
+    Each point averages `batch` pairs. Chance, and a constant code, is one over the number of factors. With one factor,
+    or one whose values never repeat, there is nothing to name: not a number.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
     >>> beta_vae_score(factors.astype(float), factors, train=200, test=100).score
@@ -93,14 +102,10 @@ def beta_vae_score(
     classes = check_classes(factors, len(values), "the beta-VAE score")
     _check_sizes(train, test, batch)
     settings = {"train": train, "test": test, "batch": batch, "seed": seed}
-    if classes.shape[1] == 1:
-        return FixedFactorScore(
-            score=math.nan,
-            reason="there is only one factor",
-            correct=answer_like(codes, np.array([])),
-            settings=settings,
-        )
     draw, groups = np.random.default_rng(seed), _Groups(classes)
+    if fault := groups.fault():
+        correct = np.zeros(0, dtype=bool)
+        return FixedFactorScore(score=math.nan, reason=fault, correct=answer_like(codes, correct), settings=settings)
     fixed = draw.integers(classes.shape[1], size=train + test)
     points = np.concatenate([_differences(values, groups, f, batch, draw) for f in np.array_split(fixed, 16)])
     if len(np.unique(fixed[:train])) == 1:
@@ -112,8 +117,9 @@ def beta_vae_score(
 
 
 def _differences(codes: Floats, groups: _Groups, fixed: Integers, batch: int, draw: np.random.Generator) -> Floats:
-    rows = draw.integers(len(codes), size=(len(fixed), batch))
-    partners = groups.partners(rows, np.broadcast_to(fixed[:, None], rows.shape), draw)
+    factor = np.repeat(fixed[:, None], batch, axis=1)
+    rows = groups.rows(factor, draw)
+    partners = groups.partners(rows, factor, draw)
     return np.asarray(np.abs(codes[rows] - codes[partners]).mean(1))
 
 
@@ -137,7 +143,8 @@ def factor_vae_score(
     """Accuracy of naming the fixed factor from the one neuron that varies least, by majority vote.
 
     Variances within `batch` rows are divided by those of all rows. Neurons whose standard deviation over all rows is
-    below `least_spread` take no part; if that leaves none the score is 0, as in the reference library.
+    below `least_spread` take no part; if that leaves none the score is 0, as in the reference library. Not a number
+    where `beta_vae_score` is none.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
     >>> factor_vae_score(factors.astype(float), factors, train=200, test=100).score
@@ -149,20 +156,19 @@ def factor_vae_score(
     settings = {"train": train, "test": test, "batch": batch, "least_spread": least_spread, "seed": seed}
     active = (values.std(0, ddof=1) >= least_spread) & (values.max(0) > values.min(0))
     votes = np.zeros((values.shape[1], classes.shape[1]), dtype=np.int64)
-    correct, reason = np.zeros(test, dtype=bool), None
-    if active.any():
-        draw, groups = np.random.default_rng(seed), _Groups(classes)
+    correct = np.zeros(test, dtype=bool)
+    draw, groups = np.random.default_rng(seed), _Groups(classes)
+    fault, dead = groups.fault(), not active.any()
+    if not (fault or dead):
         fixed = draw.integers(classes.shape[1], size=train + test)
         scaled = values[:, active] / values[:, active].std(0, ddof=1)
         chosen = [_steadiest(scaled, groups, f, batch, draw) for f in np.array_split(fixed, 16)]
         stillest = np.flatnonzero(active)[np.concatenate(chosen)]
         np.add.at(votes, (stillest[:train], fixed[:train]), 1)
         correct = votes.argmax(1)[stillest[train:]] == fixed[train:]
-    else:
-        reason = f"no neuron has a standard deviation of at least {least_spread}"
     return FactorVAEScore(
-        score=float(correct.mean()),
-        reason=reason,
+        score=math.nan if fault else float(correct.mean()),
+        reason=fault or (f"no neuron has a standard deviation of at least {least_spread}" if dead else None),
         correct=answer_like(codes, correct),
         active=answer_like(codes, active),
         votes=answer_like(codes, votes),
@@ -172,5 +178,5 @@ def factor_vae_score(
 
 def _steadiest(codes: Floats, groups: _Groups, fixed: Integers, batch: int, draw: np.random.Generator) -> Integers:
     """The neuron that varies least in a batch that shares factor `fixed`, for each entry of `fixed`."""
-    rows = groups.members(draw.integers(len(codes), size=len(fixed)), fixed, batch, draw)
+    rows = groups.members(groups.rows(fixed, draw), fixed, batch, draw)
     return np.asarray(codes[rows].var(1).argmin(1))

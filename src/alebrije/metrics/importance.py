@@ -17,6 +17,7 @@ from alebrije.metrics.arrays import (
     check_classes,
     check_codes,
     check_factors,
+    mean_of_defined,
     split_rows,
 )
 from alebrije.metrics.information import information_matrix
@@ -39,13 +40,15 @@ class ImportanceScore(Score):
 
 def disentanglement(importance: Floats) -> float:
     """1 - entropy of each neuron's importances over factors, weighted by the neuron's share of all importance."""
+    weights = importance.sum(1)
+    if not weights.any():
+        return 0.0
     if importance.shape[1] == 1:
         return 1.0  # with one factor there is nothing to mix
     share = importance + 1e-11  # a neuron without importance is spread evenly
     share = share / share.sum(1, keepdims=True)
     pure = 1.0 + (share * np.log(share)).sum(1) / np.log(importance.shape[1])
-    weights = importance.sum(1)
-    return float(np.average(pure, weights=weights)) if weights.any() else 0.0
+    return float(np.average(pure, weights=weights))
 
 
 def completeness(importance: Floats) -> float:
@@ -71,7 +74,7 @@ def dci(
     ``model="boosted-trees"`` takes the impurity importances of gradient-boosted trees, ``"linear"`` the mean absolute
     weights of logistic regression on standardised codes. Informativeness is the accuracy on held-out rows.
     Continuous factors (any value that is not whole) are regressed; their informativeness is R2, at least 0. A constant
-    code has D = C = 0 and the informativeness of a guess.
+    code has D = C = 0 and the informativeness of a guess. Factors with a single value are left out of I.
 
     >>> rng = np.random.default_rng(0)
     >>> factors = rng.integers(0, 3, (300, 2))
@@ -91,7 +94,7 @@ def dci(
         importance, predicted = _linear(values[fit], targets[fit], values[test])
     else:
         raise InputError(f"model must be 'boosted-trees' or 'linear', got {model!r}")
-    informativeness = _informativeness(targets[test], predicted)
+    informativeness = _left_out(targets, _informativeness(targets[test], predicted))
     return _score(codes, importance, informativeness, {"model": model, "held_out": held_out, "seed": seed})
 
 
@@ -136,13 +139,16 @@ def med(
     fit, test = split_rows(len(values), held_out, seed)
     _, predicted = _linear(values[fit], classes[fit], values[test])
     settings = {"normalise": normalise, "bins": bins, "held_out": held_out, "seed": seed}
-    return _score(codes, information, _informativeness(classes[test], predicted), settings)
+    informativeness = _left_out(classes, _informativeness(classes[test], predicted))
+    return _score(codes, information, informativeness, settings)
 
 
 def _score(codes: Array, importance: Floats, per_factor: Floats, settings: dict[str, Any]) -> ImportanceScore:
-    parts = disentanglement(importance), completeness(importance), float(per_factor.mean())
+    informed, reason = mean_of_defined(per_factor)
+    parts = disentanglement(importance), completeness(importance), informed
     return ImportanceScore(
         score=sum(parts) / 3,
+        reason=reason,
         disentanglement=parts[0],
         completeness=parts[1],
         informativeness=parts[2],
@@ -153,10 +159,16 @@ def _score(codes: Array, importance: Floats, per_factor: Floats, settings: dict[
 
 
 def _informativeness(targets: Floats | Integers, predicted: Floats) -> Floats:
+    """Accuracy or R2 on held-out rows [F]."""
     if targets.dtype.kind == "i":
         return np.asarray((targets == predicted).mean(0))
     rest, all_of_it = np.square(targets - predicted).mean(0), targets.var(0)
     return np.asarray(np.maximum(0.0, 1.0 - rest / np.where(all_of_it > 0, all_of_it, np.inf)))
+
+
+def _left_out(targets: Floats | Integers, values: Floats) -> Floats:
+    """`values` [F] with not-a-number for factors that have a single value."""
+    return np.where((targets == targets[0]).all(0), np.nan, values)
 
 
 def _linear(codes: Floats, targets: Floats | Integers, new_codes: Floats) -> tuple[Floats, Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from alebrije.errors import InputError
 from alebrije.metrics.arrays import Floats, Integers
 
 
@@ -11,14 +12,14 @@ def equal_width_bins(codes: Floats, bins: int) -> Integers:
     """Each neuron's values [N, L] cut into `bins` intervals of equal width between its extremes: 0..bins-1.
 
     A value on an edge, or short of it by less than 1e-7 of the range, lies in the upper interval, so that rounding does
-    not decide.
+    not decide. A neuron that varies by no more than rounding does is constant: one interval.
     """
-    binned = np.empty(codes.shape, dtype=np.int64)
-    for neuron, values in enumerate(codes.T):
-        edges = np.histogram_bin_edges(values, bins)
-        edges -= 1e-7 * (edges[-1] - edges[0])
-        binned[:, neuron] = np.searchsorted(edges[1:-1], values, side="right")
-    return binned
+    if bins < 1:
+        raise InputError(f"bins must be at least 1, got {bins}")
+    low, high = codes.min(0), codes.max(0)
+    alive = high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    place = (codes - low) / np.where(alive, high - low, np.inf)  # 0 to 1
+    return np.asarray(np.minimum(np.floor((place + 1e-7) * bins), bins - 1), dtype=np.int64)
 
 
 def joint_counts(left: Integers, right: Integers) -> Floats:

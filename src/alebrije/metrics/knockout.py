@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from alebrije.errors import InputError
 from alebrije.metrics.arrays import (
     Array,
     answer_like,
@@ -70,6 +71,8 @@ def neuron_knockout(
     >>> result.alignment, bool(result.score > 0.4)
     (array([0, 1]), True)
     """
+    if min(hidden, epochs, batch_size) < 1:
+        raise InputError(f"hidden, epochs and batch_size must be at least 1, got {hidden}, {epochs} and {batch_size}")
     values = check_codes(codes)
     classes = check_classes(factors, len(values), "neuron knockout")
     alignment = align(values, classes)

@@ -65,16 +65,20 @@ def separated_attribute_predictability(
     values = check_codes(codes)
     if predictor == "classifier":
         classes = check_classes(factors, len(values), "SAP with a classifier")
-        predictability = _accuracies(values, classes, *split_rows(len(values), held_out, seed))
+        fit, test = split_rows(len(values), held_out, seed)
+        predictability = _accuracies(values, classes, fit, test)
+        guess = np.array([np.bincount(g).max() / len(test) for g in classes[test].T])
         settings = {"predictor": predictor, "C": 0.01, "held_out": held_out, "seed": seed}
     elif predictor == "r2":
         classes = check_factors(factors, len(values))
         predictability = _squared_correlations(values, classes.astype(np.float64))
+        guess = np.zeros(classes.shape[1])
         settings = {"predictor": predictor}
     else:
         raise InputError(f"predictor must be 'classifier' or 'r2', got {predictor!r}")
     constant = (classes == classes[0]).all(0)
-    best = np.sort(np.pad(predictability, ((1, 0), (0, 0))), axis=0)
+    rivals = predictability if len(predictability) > 1 else np.vstack([guess, predictability])  # one neuron, or a guess
+    best = np.sort(rivals, axis=0)
     gaps = np.where(constant, np.nan, best[-1] - best[-2])
     score, reason = mean_of_defined(gaps)
     return SeparationScore(

@@ -28,7 +28,8 @@ class SingleNeuronScore(Score):
     @property
     def excess(self) -> float:
         """Mean accuracy above chance, a - r without the division by 1 - r: the convention of the paper's Table 1."""
-        return float((self.accuracy - self.chance).mean())
+        varied = self.chance < 1
+        return float((self.accuracy - self.chance)[varied].mean())
 
 
 def align_neurons(codes: Array, factors: Array) -> Any:
@@ -82,6 +83,8 @@ def single_neuron_classification(
     classes = check_classes(factors, len(values), "single-neuron classification")
     if bins not in ("classes", "gcd"):
         raise InputError(f"bins must be 'classes' or 'gcd', got {bins!r}")
+    if minimum_bin_size is not None and minimum_bin_size < 1:
+        raise InputError(f"minimum_bin_size must be at least 1, got {minimum_bin_size}")
     alignment = align(values, classes)
     accuracy, chance = np.empty(len(alignment)), np.empty(len(alignment))
     least = minimum_bin_size if minimum_bin_size is not None else max(1, len(values) // 100)

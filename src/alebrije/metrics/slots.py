@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, answer_like, as_tensor
+from alebrije.metrics.arrays import LARGEST, Array, answer_like, as_tensor
+from alebrije.metrics.grouping import labels_from_masks
 
 RESIDUALS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}  # 16 MB fit a processor's cache
 
@@ -144,19 +145,19 @@ def drop_invisible_slots(slots: Array, masks: Array, least_share: float = 0.0, b
     if it wins nowhere, as released. `blank` is as in `drop_duplicate_slots`.
     """
     (codes,) = check_scenes({"slots": slots}, slots=True)
-    weights = torch.as_tensor(masks, device=codes.device)
+    weights = as_tensor(masks, "masks").to(codes.device)
     if weights.ndim != 4 or weights.shape[:2] != codes.shape[:2]:
         raise InputError(
             f"masks must have shape [T, K, H, W] with the slots' T and K, got {list(weights.shape)} "
             f"for slots {list(codes.shape)}"
         )
-    winners = weights.flatten(2).to(torch.float32).argmax(1)  # [T, H * W]
+    winners = labels_from_masks(weights).flatten(1)  # [T, H * W]
     share = torch.nn.functional.one_hot(winners, codes.shape[1]).to(codes.dtype).mean(1)
     return _blanked(slots, codes, share > least_share, blank)
 
 
 def _blanked(reference: Array, codes: torch.Tensor, kept: torch.Tensor, blank: Array | None) -> Any:
-    filler = codes.mean((0, 1)) if blank is None else torch.as_tensor(blank, device=codes.device).to(codes.dtype)
+    filler = codes.mean((0, 1)) if blank is None else as_tensor(blank, "blank").to(codes)
     if filler.shape != codes.shape[2:]:
         raise InputError(f"blank must have shape [{codes.shape[2]}], got {list(filler.shape)}")
     return _in_kind(reference, torch.where(kept[:, :, None], codes, filler))
@@ -178,6 +179,8 @@ def check_scenes(named: dict[str, Array], slots: bool | None = None) -> list[tor
         scene = scene.to(torch.float32 if scene.device.type == "mps" else torch.float64)
         if not bool(scene.isfinite().all()):
             raise InputError(f"{name} must be finite: {int((~scene.isfinite()).sum())} values are not")
+        if float(scene.abs().max()) > LARGEST:
+            raise InputError(f"{name} must be smaller than {LARGEST:g} in size, got {float(scene.abs().max()):.3g}")
         scenes.append(scene)
     return scenes
 

@@ -74,7 +74,7 @@ def tree_reconstruction_error(
     plain = np.linalg.norm(values[test] - middle, axis=1).mean()
     scaled = torch.from_numpy((values - middle) / (spread or 1.0)).float()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # and not those of other devices
         composer = _Composer(int(parts.max()) + 1, values.shape[1])
     inputs, mask = torch.from_numpy(parts), torch.from_numpy(exists)
     _fit(composer, inputs[fit], mask[fit], scaled[fit], steps, batch_size, seed)

@@ -16,5 +16,8 @@ def standardise(fit: Floats, new: Floats) -> tuple[Floats, Floats]:
     ([[0.0, -1.0], [0.0, 1.0]], [[0.0, 0.0]])
     """
     constant = fit.max(0) == fit.min(0)  # the spread of equal numbers need not be exactly 0
-    mean, spread = np.where(constant, fit[0], fit.mean(0)), np.where(constant, 1.0, fit.std(0))
-    return (fit - mean) / spread, (new - mean) / spread
+    middle = np.where(constant, fit[0], fit.mean(0))
+    reach = np.where(constant, 1.0, np.abs(fit - middle).max(0))  # first to size 1, so that no square underflows
+    fit, new = (fit - middle) / reach, (new - middle) / reach
+    spread = np.where(constant, 1.0, fit.std(0))
+    return fit / spread, new / spread
