@@ -238,7 +238,7 @@ class TestEachKindOfFile:
                 assert result["interval_reason"] is None
                 assert interval["low"] <= result["score"] <= interval["high"]
                 assert interval["method"]
-                assert interval["resamples"] in (20, 1000)
+                assert interval["resamples"] in (10, 1000)
 
     def test_nearly_every_score_has_an_interval(self, scored: Callable[[str], Scored], kind: str) -> None:
         without = {name for name, result in scored(kind).results.items() if result["interval"] is None}

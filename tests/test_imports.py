@@ -16,7 +16,7 @@ import pytest
 SOURCE = Path(str(files("alebrije")))
 MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "pydantic", "matplotlib", "safetensors", "joblib"}
-# the order of DESIGN.md: a module imports from its own room and from rooms before it
+# the order of CONTRIBUTING.md: a module imports from its own room and from rooms before it
 ROOMS = ["encoding", "scenes", "render", "worlds", "data", "models", "train", "adapters", "probes", "metrics"]
 ROOMS += ["results", "studies", "report", "cli", "__main__"]
 
@@ -108,7 +108,7 @@ def dotted(path: Path) -> str:
 @pytest.mark.parametrize("path", MODULES, ids=dotted)
 def test_rooms_are_imported_in_order(path: Path) -> None:
     module = dotted(path)
-    assert room_of(module) in (None, *ROOMS), "a room that DESIGN.md does not have"
+    assert room_of(module) in (None, *ROOMS), "a room that CONTRIBUTING.md does not have"
     assert backward_imports(path.read_text(), module, path.name == "__init__.py") == []
 
 

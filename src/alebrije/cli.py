@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from alebrije.results.scores import MetricResult, Scores
-    from alebrije.studies.battery import Call
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Score:
     out: Path | None = None
     """Where to write the result as JSON."""
     bootstrap: int | None = None
-    """Resamples for the 95 % intervals; 0 for none. Unless given, 1000 where cases are averaged and 20 where the metric
+    """Resamples for the 95 % intervals; 0 for none. Unless given, 1000 where cases are averaged and 10 where the metric
     is computed anew."""
     seed: int = 0
     """Seed of the resampling."""
@@ -58,8 +59,8 @@ class Score:
         """What would fail at the end is refused before the work."""
         if not out.parent.is_dir():
             raise InputError(f"--out {out}: the folder {out.parent} does not exist")
-        if out.is_dir():
-            raise InputError(f"--out {out}: is a folder")
+        if out.exists() and not out.is_file():
+            raise InputError(f"--out {out}: is {'a folder' if out.is_dir() else 'not a regular file'}")
         if out.exists() and self.file.exists() and out.samefile(self.file):
             raise InputError(f"--out {out}: is the file to be scored")
 
@@ -94,9 +95,11 @@ class Demo:
 
     def run(self) -> None:
         """Draws, scores, writes the page and says where it is."""
+        if self.rows < 1:
+            raise InputError(f"--rows must be at least 1, got {self.rows}")
         from alebrije.report.demo import run_demo
 
-        page = run_demo(self.out, self.rows, _watched_names)
+        page = run_demo(self.out, self.rows, _watched)
         print(f"\nOpen {page} in a browser; the numbers are in {page.parent / 'scores.json'}.")
 
 
@@ -138,30 +141,23 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
 
 
-def _watched(calls: Iterable[Call]) -> Iterator[Call]:
-    """The calls, with a progress bar on a terminal and plain lines elsewhere, both on standard error."""
-    planned = list(calls)
-    for name, call in zip(_watched_names([c.record.name for c in planned]), planned, strict=True):
-        assert name == call.record.name
-        yield call
-
-
-def _watched_names(names: Iterable[str]) -> Iterator[str]:
+def _watched(work: Iterable[T]) -> Iterator[T]:
+    """Each piece of `work`, with a progress bar on a terminal and plain lines elsewhere, both on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    todo = list(names)
+    todo = list(work)
     if not sys.stderr.isatty():
-        for place, name in enumerate(todo, 1):
-            print(f"[{place}/{len(todo)}] {name}", file=sys.stderr, flush=True)
-            yield name
+        for place, piece in enumerate(todo, 1):
+            print(f"[{place}/{len(todo)}] {piece}", file=sys.stderr, flush=True)
+            yield piece
         return
     columns = TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(todo))
-        for name in todo:
-            progress.update(task, description=name)
-            yield name
+        for piece in todo:
+            progress.update(task, description=str(piece))
+            yield piece
             progress.advance(task)
 
 

@@ -87,7 +87,9 @@ def _read_safetensors(path: Path) -> dict[str, npt.NDArray[Any]]:
                 tensor = file.get_tensor(name)
                 arrays[name] = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
             names = (file.metadata() or {}).get("factor_names")
-    except (SafetensorError, TypeError) as error:
+    except TypeError as error:
+        raise InputError(f"{shown(path)}: {name!r} has a type that numpy does not know ({error})") from error
+    except SafetensorError as error:
         raise InputError(f"{shown(path)}: not a .safetensors file, or one that was cut short ({error})") from error
     if names is not None:
         arrays["factor_names"] = _names(path, names)

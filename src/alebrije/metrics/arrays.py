@@ -50,6 +50,11 @@ def answer_like(reference: Array, value: npt.NDArray[Any]) -> Any:
     return answer.to(reference.device)
 
 
+def in_kind(reference: Array, value: torch.Tensor) -> Any:
+    """`value` as it is if `reference` is a tensor, else as a numpy array."""
+    return value if isinstance(reference, torch.Tensor) else value.cpu().numpy()
+
+
 def check_codes(codes: Array, name: str = "codes") -> Floats:
     """`codes` as finite float64 [N, L] with at least two rows."""
     values = to_numpy(codes)

@@ -20,6 +20,7 @@ from sklearn.metrics.cluster import expected_mutual_information
 from alebrije.errors import InputError, UndefinedMetricWarning
 from alebrije.metrics.arrays import Array, Floats, Integers, answer_like
 from alebrije.metrics.contingency import PairCounts, contingency_tables, pair_counts
+from alebrije.metrics.information import entropy
 from alebrije.metrics.record import Invariance, register
 
 _EVERYTHING: tuple[Invariance, ...] = ("sample order", "label permutation", "batch split", "dtype", "device")
@@ -221,16 +222,11 @@ def adjusted_mutual_information(true: Array, pred: Array, ignore: int | None = N
     return _per_table(true, pred, ignore, _adjusted_information)
 
 
-def _entropy(counts: Integers) -> float:
-    share = counts[counts > 0] / counts.sum()
-    return float(-(share * np.log(share)).sum())
-
-
 def _adjusted_information(table: Integers) -> float:
     if table.shape in ((1, 1), (table.sum(), table.sum())):
         return 1.0  # both trivial in the same way: equal
-    entropies = _entropy(table.sum(1)), _entropy(table.sum(0))
-    information = sum(entropies) - _entropy(table.ravel())
+    entropies = entropy(table.sum(1)), entropy(table.sum(0))
+    information = sum(entropies) - entropy(table)
     expected = expected_mutual_information(table.astype(np.int64), int(table.sum()))
     rest = float(np.mean(entropies)) - expected
     tiny = np.finfo(np.float64).eps  # the sign of a vanishing denominator is kept, as in scikit-learn

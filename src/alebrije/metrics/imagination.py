@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, Floats, answer_like, check_finite, to_numpy
+from alebrije.metrics.arrays import Array, Floats, answer_like, check_finite, in_kind, to_numpy
 from alebrije.metrics.record import Invariance, Score, register
 
 Reduction = Literal["mean", "sum"]
@@ -66,11 +66,6 @@ def device_of(images: Array) -> torch.device:
 def widest_float(device: torch.device) -> torch.dtype:
     """float64, save on MPS, which has none."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-def in_kind(reference: Array, values: torch.Tensor) -> Any:
-    """`values` as a tensor if `reference` is one, else as a numpy array."""
-    return values if isinstance(reference, torch.Tensor) else values.numpy()
 
 
 def _is_uint8(images: Array) -> bool:

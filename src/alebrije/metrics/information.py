@@ -28,7 +28,7 @@ def joint_counts(left: Integers, right: Integers) -> Floats:
     return np.bincount(left * columns + right, minlength=rows * columns).reshape(rows, columns).astype(np.float64)
 
 
-def entropy(counts: Floats) -> float:
+def entropy(counts: Floats | Integers) -> float:
     """Entropy in nats of the distribution that `counts` (of any shape) stand for."""
     share = counts[counts > 0] / counts.sum()
     return float(-(share * np.log(share)).sum())

@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 from alebrije.errors import InputError, UndefinedMetricWarning
-from alebrije.metrics.arrays import Array
-from alebrije.metrics.imagination import check_images, device_of, image_batches, in_kind, widest_float
+from alebrije.metrics.arrays import Array, in_kind
+from alebrije.metrics.imagination import check_images, device_of, image_batches, widest_float
 from alebrije.metrics.record import register
 
 Network = Literal["alex", "vgg", "squeeze"]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import LARGEST, Array, answer_like, as_tensor
+from alebrije.metrics.arrays import LARGEST, Array, as_tensor, in_kind
 from alebrije.metrics.grouping import labels_from_masks
 
 RESIDUALS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}  # 16 MB fit a processor's cache
@@ -68,7 +68,7 @@ def match_slots(a: Array, b: Array, c: Array, d: Array) -> SlotMatching:
     indices = torch.cat(picks)
     matched = [take_slots(scene, indices[:, i]) for i, scene in enumerate(scenes)]
     residual = matched[1] - matched[0] + matched[2] - matched[3]
-    answers = [_in_kind(a, x) for x in (*matched, indices, residual.square().sum((1, 2)))]
+    answers = [in_kind(a, x) for x in (*matched, indices, residual.square().sum((1, 2)))]
     return SlotMatching(**dict(zip(("a", "b", "c", "d", "indices", "cost"), answers, strict=True)))
 
 
@@ -160,7 +160,7 @@ def _blanked(reference: Array, codes: torch.Tensor, kept: torch.Tensor, blank: A
     filler = codes.mean((0, 1)) if blank is None else as_tensor(blank, "blank").to(codes)
     if filler.shape != codes.shape[2:]:
         raise InputError(f"blank must have shape [{codes.shape[2]}], got {list(filler.shape)}")
-    return _in_kind(reference, torch.where(kept[:, :, None], codes, filler))
+    return in_kind(reference, torch.where(kept[:, :, None], codes, filler))
 
 
 def check_scenes(named: dict[str, Array], slots: bool | None = None) -> list[torch.Tensor]:
@@ -183,7 +183,3 @@ def check_scenes(named: dict[str, Array], slots: bool | None = None) -> list[tor
             raise InputError(f"{name} must be smaller than {LARGEST:g} in size, got {float(scene.abs().max()):.3g}")
         scenes.append(scene)
     return scenes
-
-
-def _in_kind(reference: Array, value: torch.Tensor) -> Any:
-    return value if isinstance(reference, torch.Tensor) else answer_like(reference, value.cpu().numpy())

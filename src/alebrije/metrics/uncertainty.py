@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import Floats
@@ -40,7 +41,7 @@ def resample_cases(cases: Floats, resamples: int, seed: int) -> Interval:
 def resample_rows(
     score: Callable[[Sequence[int]], float], rows: int, estimate: float, resamples: int, seed: int
 ) -> Interval | None:
-    """The estimate plus and minus 1.96 standard deviations of `score(indices)` over resampled rows.
+    """The estimate plus and minus Student's t times the standard deviation of `score(indices)` over resampled rows.
 
     Counted information grows when rows repeat, so percentiles would lie off the estimate; their spread does not.
     Resamples without a score are left out; None if fewer than two are left.
@@ -52,6 +53,6 @@ def resample_rows(
     scores = scores[np.isfinite(scores)]
     if len(scores) < 2:
         return None
-    reach = 1.96 * float(scores.std(ddof=1))
-    method = "1.96 standard deviations over resampled rows"
+    reach = float(student_t.ppf((1 + LEVEL) / 2, len(scores) - 1) * scores.std(ddof=1))
+    method = "Student's t times the standard deviation over resampled rows"
     return Interval(estimate - reach, estimate + reach, method, len(scores), seed)

@@ -11,7 +11,9 @@ from alebrije.errors import InputError
 
 def write_atomically(path: str | Path, text: str) -> None:
     """Writes `text` beside `path`, syncs it and renames it: a killed process or a full disk leaves the old file."""
-    path = Path(path)
+    path = Path(path).resolve()  # what a link points to is replaced, not the link
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path}: is not a regular file")
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist")
     if path.is_dir():

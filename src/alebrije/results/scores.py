@@ -100,7 +100,7 @@ def details(score: Any) -> tuple[dict[str, Any], list[str]]:
         if field.name in ("score", "reason", "settings"):
             continue
         value = getattr(score, field.name)
-        if np.size(value) > LONGEST if not isinstance(value, Mapping) else False:
+        if not isinstance(value, Mapping) and np.size(value) > LONGEST:
             left_out.append(field.name)
         else:
             kept[field.name] = plain(value)

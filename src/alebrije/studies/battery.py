@@ -21,7 +21,7 @@ from alebrije.metrics.uncertainty import Interval, resample_cases, resample_rows
 from alebrije.results.scores import InputDescription, IntervalResult, MetricResult, Scores, details, plain
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-CASE_RESAMPLES, ROW_RESAMPLES = 1000, 20
+CASE_RESAMPLES, ROW_RESAMPLES = 1000, 10
 _ALTERNATIVES = "codes and factors; or true and pred (or masks); or a, b, c and d; or target and predicted"
 
 
@@ -31,6 +31,9 @@ class Call:
 
     record: Record
     arguments: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.record.name
 
 
 def score_file(
@@ -69,7 +72,9 @@ def _refuse_arrays_of_no_use(calls: list[Call], results: list[MetricResult]) -> 
 def plan(arrays: Arrays, names: Sequence[str] = ()) -> list[Call]:
     """The metrics that `arrays` have all inputs for; names that are unknown or lack an input are refused."""
     inputs = _inputs(arrays)
-    wanted = [find(name) for name in names] or [r for r in catalog().values() if set(r.inputs) <= set(inputs)]
+    wanted = list({find(name).name: find(name) for name in names}.values()) or [
+        r for r in catalog().values() if set(r.inputs) <= set(inputs)
+    ]
     for record in wanted:
         missing = [name for name in record.inputs if name not in inputs]
         if missing:
@@ -105,10 +110,11 @@ def run(call: Call, resamples: int | None = None, seed: int = 0, forgive: bool =
         warnings.simplefilter("always")
         try:
             found = _found(call, resamples, seed)
-        except InputError as error:
+        except (ValueError, TypeError, ArithmeticError, MemoryError, RuntimeError) as error:
+            sentence = str(error) if isinstance(error, InputError) else _unforeseen(record, error)
             if not forgive:
-                raise
-            found = {"score": None, "reason": str(error), "refused": str(error), "settings": plain(record.all_settings)}
+                raise InputError(sentence) from error
+            found = {"score": None, "reason": sentence, "refused": sentence, "settings": plain(record.all_settings)}
     undefined = [str(w.message) for w in caught if issubclass(w.category, UndefinedMetricWarning)]
     if undefined and not found["reason"]:
         found["reason"] = undefined[0]
@@ -125,6 +131,11 @@ def run(call: Call, resamples: int | None = None, seed: int = 0, forgive: bool =
     )
 
 
+def _unforeseen(record: Record, error: Exception) -> str:
+    """One sentence for what no check foresaw, so that one metric does not take the others down."""
+    return f"{record.name} cannot be computed on this input ({type(error).__name__}: {' '.join(str(error).split())})"
+
+
 def _found(call: Call, resamples: int | None, seed: int) -> dict[str, Any]:
     """The part of the result that the data decide."""
     answer = call.record(**call.arguments)
@@ -139,13 +150,19 @@ def _found(call: Call, resamples: int | None, seed: int) -> dict[str, Any]:
     interval, interval_reason = _interval(call, score, cases, resamples, seed)
     return {
         "score": plain(score),
-        "reason": "the score is infinite" if math.isinf(score) and not reason else reason,
+        "reason": reason or _infinite(cases, score),
         "interval": None if interval is None else IntervalResult(**plain(interval)),
         "interval_reason": interval_reason,
         "settings": plain(settings),
         "details": kept,
         "left_out": left_out,
     }
+
+
+def _infinite(cases: Any | None, score: float) -> str | None:
+    if not math.isinf(score):
+        return None
+    return "the score is infinite" if cases is None else f"{int(np.isinf(cases).sum())} of {len(cases)} are infinite"
 
 
 def _interval(

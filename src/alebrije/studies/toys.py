@@ -19,7 +19,7 @@ VALUES = 2  # of each factor
 
 
 def all_combinations(repeats: int) -> Labels:
-    """Every combination of the four factors [repeats x 256, 4], equally often."""
+    """Every combination of the four factors [repeats x 16, 4], equally often."""
     return np.array(list(product(range(VALUES), repeat=len(FACTOR_NAMES))) * repeats)
 
 
