@@ -90,14 +90,7 @@ def coat(
     >>> round(result.score, 6), result.passed
     (1.0, True)
     """
-    if loss not in ("squared-l2", "l2", "acos"):
-        raise InputError(f"loss must be 'squared-l2', 'l2' or 'acos', got {loss!r}")
-    if chance not in ("released", "paper"):
-        raise InputError(f"chance must be 'released' or 'paper', got {chance!r}")
-    if group < 2:
-        raise InputError(f"group must be at least 2, got {group}")
-    if not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, got {level}")
+    _check_settings(loss, chance, group, level)
     named = {"a": a, "b": b, "c": c, "d": d, **{f"negatives.{name}": code for name, code in negatives.items()}}
     codes = check_scenes(named)
     shift = codes[0].reshape(-1, codes[0].shape[-1]).mean(0)  # b - a + c - d and d - c do not change
@@ -123,6 +116,17 @@ def coat(
         losses=answer_like(d, losses.cpu().numpy() * scale ** {"squared-l2": 2, "l2": 1, "acos": 0}[loss]),
         settings={"loss": loss, "group": group, "level": level, "chance": chance},
     )
+
+
+def _check_settings(loss: str, chance: str, group: int, level: float) -> None:
+    if loss not in ("squared-l2", "l2", "acos"):
+        raise InputError(f"loss must be 'squared-l2', 'l2' or 'acos', got {loss!r}")
+    if chance not in ("released", "paper"):
+        raise InputError(f"chance must be 'released' or 'paper', got {chance!r}")
+    if group < 2:
+        raise InputError(f"group must be at least 2, got {group}")
+    if not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, got {level}")
 
 
 def _reason(cases: int, bad: int) -> str | None:
