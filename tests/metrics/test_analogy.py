@@ -74,6 +74,17 @@ def test_a_constant_code_never_scores(loss, shape):
         assert "same code" in result.reason
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rounding_does_not_make_a_constant_code_score(loss, seed):
+    draw = np.random.default_rng(seed)
+    for shape in ((64, 1 + seed), (64, 3, 1 + seed)):
+        code = np.broadcast_to(draw.normal(size=shape[1:]) * 10 ** draw.uniform(-5, 5), shape)
+        result = metrics.coat(code, code, code, code, {"drop": code}, loss=loss)
+        assert not result.score > 0
+        assert not result.passed
+
+
 def test_noise_is_at_chance_and_fails():
     a, b, c, d, negative = np.random.default_rng(0).normal(size=(5, 640, 16))
     result = metrics.coat(a, b, c, d, {"drop": negative})

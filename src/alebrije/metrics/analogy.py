@@ -147,6 +147,11 @@ def _length(squared: torch.Tensor, loss: Loss) -> torch.Tensor:
     return squared.sqrt() if loss == "l2" else squared
 
 
+def _above_rounding(squared: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """Squared distances that were found as differences of `sizes`, 0 where only their rounding is left."""
+    return squared.masked_fill(squared <= 64 * torch.finfo(squared.dtype).eps * sizes, 0.0)
+
+
 def _angle(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Angles between the rows of two matrices, exact also where they are nearly parallel."""
     norms = left.norm(dim=1), right.norm(dim=1)
@@ -157,10 +162,11 @@ def _angle(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _angle_from_products(product: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    """Angles from inner products and products of squared lengths."""
+    """Angles from inner products and products of squared lengths, 0 where only rounding is left of them."""
     none = squares <= 0
     cosine = product / squares.masked_fill(none, 1.0).sqrt()
-    return cosine.clamp(-1, 1).acos().masked_fill_(none, math.pi / 2)
+    parallel = cosine >= 1 - 64 * torch.finfo(cosine.dtype).eps
+    return cosine.clamp(-1, 1).acos().masked_fill_(parallel, 0.0).masked_fill_(none, math.pi / 2)
 
 
 def _vector_losses(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, loss: Loss) -> torch.Tensor:
@@ -201,16 +207,16 @@ def _vector_chance(
     other_c, d = partners
     if loss != "acos":
         target = b - a + c
-        squared = target.square().sum(1)[:, None] + d.square().sum(1) - 2 * target @ d.T
-        return _length(squared.clamp_min(0.0), loss)
+        sizes = target.square().sum(1)[:, None] + d.square().sum(1)
+        return _length(_above_rounding(sizes - 2 * target @ d.T, sizes), loss)
     step = b - a
     lengths = step.square().sum(1)[:, None]
     if chance == "released":
         moves = d - other_c
         return _angle_from_products(step @ moves.T, lengths * moves.square().sum(1))
     products = step @ d.T - (step * c).sum(1)[:, None]
-    squares = c.square().sum(1)[:, None] + d.square().sum(1) - 2 * c @ d.T
-    return _angle_from_products(products, lengths * squares)
+    sizes = c.square().sum(1)[:, None] + d.square().sum(1)
+    return _angle_from_products(products, lengths * _above_rounding(sizes - 2 * c @ d.T, sizes))
 
 
 def _slot_chance(
@@ -248,9 +254,10 @@ def _loss_from_grams(grams: Grams, picks: torch.Tensor, loss: Loss) -> torch.Ten
         rows = gram.gather(1, left[:, :, None].expand_as(gram))
         return rows.gather(2, right[:, :, None])[:, :, 0].sum(1)
 
-    ab_step = total(grams.aa, a, a) + total(grams.bb, b, b) - 2 * total(grams.ab, a, b)  # |b - a|^2
-    cd_step = total(grams.cc, c, c) + total(grams.dd, d, d) - 2 * total(grams.cd, c, d)
+    ab_size, cd_size = total(grams.aa, a, a) + total(grams.bb, b, b), total(grams.cc, c, c) + total(grams.dd, d, d)
+    ab_step = _above_rounding(ab_size - 2 * total(grams.ab, a, b), ab_size)  # |b - a|^2
+    cd_step = _above_rounding(cd_size - 2 * total(grams.cd, c, d), cd_size)
     product = total(grams.bd, b, d) - total(grams.bc, b, c) - total(grams.ad, a, d) + total(grams.ac, a, c)
     if loss == "acos":
         return _angle_from_products(product, ab_step * cd_step)
-    return _length((ab_step + cd_step - 2 * product).clamp_min(0.0), loss)
+    return _length(_above_rounding(ab_step + cd_step - 2 * product, ab_size + cd_size), loss)
