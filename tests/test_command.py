@@ -733,6 +733,14 @@ class TestBadInput:
         assert sorted(os.listdir(tmp_path)) == ["out.json", "x.npz"]
 
 
+def test_parts_without_a_value_are_shown_as_null(tmp_path: Path) -> None:
+    """With every factor constant, informativeness is not a number and the table must still print."""
+    np.savez(tmp_path / "x.npz", codes=np.random.default_rng(0).normal(size=(40, 2)), factors=np.zeros((40, 2), int))
+    outcome = call("score", tmp_path / "x.npz", "--metrics", "dci", "med")
+    assert outcome.code == 0
+    assert outcome.table.count("I null") == 2
+
+
 class TestOut:
     def test_missing_folder_is_noticed_before_any_work(self, desk: Desk) -> None:
         outcome = desk.score(neurons(), "--out", str(desk.folder / "missing" / "x.json"))

@@ -137,7 +137,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        print("alebrije: stopped; nothing was written", file=sys.stderr)
+        print("alebrije: stopped", file=sys.stderr)
         sys.exit(130)
 
 
@@ -193,7 +193,8 @@ def _notes(result: MetricResult) -> list[str]:
         verdict = "passes every hard negative" if tests and not failed else f"fails {', '.join(failed)}"
         notes.append(verdict if tests else "no hard negatives given, so the score may rest on a shortcut")
     if "disentanglement" in result.details:
-        notes.append(" ".join(f"{k[0].upper()} {result.details[k]:.3f}" for k in _DCI))
+        parts = {name[0].upper(): result.details[name] for name in _DCI}
+        notes.append(" ".join(f"{k} {'null' if v is None else format(v, '.3f')}" for k, v in parts.items()))
     return notes
 
 

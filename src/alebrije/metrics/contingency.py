@@ -13,7 +13,7 @@ from alebrije.errors import InputError
 from alebrije.metrics.arrays import Array, Floats, Integers, to_numpy
 
 SMALL_TABLE = 1 << 16  # cells: labels that span no more are counted as they are, without ranking them
-LARGE_TABLE = 1 << 24  # cells: beyond it only the pairs of labels that occur are counted
+LARGE_TABLE = 1 << 24  # cells: metrics that need the whole table of an image refuse more
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,6 @@ class PairCounts:
     pred: Floats
     total: Floats
     pixels: Integers
-
-
-class TooManyLabelsError(InputError):
-    """A table over all pairs of labels would not fit in memory."""
 
 
 def check_label_maps(true: Array, pred: Array) -> None:
@@ -59,25 +55,32 @@ def contingency_tables(true: Array, pred: Array, ignore: int | None) -> Iterator
     """One table [true labels, predicted labels] of pixel counts per image; empty rows and columns may occur."""
     check_label_maps(true, pred)
     for row_true, row_pred in _kept_pixels(_rows(true), _rows(pred), ignore):
-        sizes = _bound(row_true), _bound(row_pred)
-        if sizes[0] * sizes[1] > SMALL_TABLE:
-            row_true, row_pred = _ranks(row_true), _ranks(row_pred)
-            sizes = _bound(row_true), _bound(row_pred)
-        yield _table(row_true, row_pred, *sizes)
+        if _fits(row_true, row_pred, SMALL_TABLE):
+            yield _table(row_true, row_pred)
+            continue
+        ranks = _ranks(row_true), _ranks(row_pred)
+        if not _fits(*ranks, LARGE_TABLE):
+            kinds = [int(rank.max()) + 1 for rank in ranks]
+            raise InputError(
+                f"an image has {kinds[0]} true and {kinds[1]} predicted labels: too many to compare them all"
+            )
+        yield _table(*ranks)
 
 
 def pair_counts(true: Array, pred: Array, ignore: int | None) -> PairCounts:
-    """Counts of pixel pairs per image, from tables or, where labels are very many, from sorted cells."""
+    """Counts of pixel pairs per image, from a table or, where labels span many integers, from the cells that occur."""
     check_label_maps(true, pred)
-    try:
-        counts = [(table.ravel(), table.sum(1), table.sum(0)) for table in contingency_tables(true, pred, ignore)]
-    except TooManyLabelsError:
-        images = _kept_pixels(_rows(true), _rows(pred), ignore)
-        counts = [_sparse_counts(_ranks(t), _ranks(p)) for t, p in images]
-    pairs = [[float(_pairs(count.astype(np.float64)).sum()) for count in image] for image in counts]
-    both, in_true, in_pred = np.array(pairs, dtype=np.float64).reshape(-1, 3).T
-    pixels = np.array([image[1].sum() for image in counts], dtype=np.int64)
-    return PairCounts(both, in_true, in_pred, _pairs(pixels.astype(np.float64)), pixels)
+    pairs, pixels = [], []
+    for row_true, row_pred in _kept_pixels(_rows(true), _rows(pred), ignore):
+        if _fits(row_true, row_pred, SMALL_TABLE):
+            table = _table(row_true, row_pred)
+            counts = table, table.sum(1), table.sum(0)
+        else:
+            counts = _sparse_counts(_ranks(row_true), _ranks(row_pred))
+        pairs.append([float(_pairs(count.astype(np.float64)).sum()) for count in counts])
+        pixels.append(len(row_true))
+    both, in_true, in_pred = np.array(pairs, dtype=np.float64).T
+    return PairCounts(both, in_true, in_pred, _pairs(np.array(pixels, dtype=np.float64)), np.array(pixels))
 
 
 def _pairs(count: Floats) -> Floats:
@@ -112,13 +115,13 @@ def _ranks(labels: Integers) -> Integers:
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
-def _table(true: Integers, pred: Integers, rows: int, columns: int) -> Integers:
-    """Counts of (true, pred) for labels in 0..rows-1 and 0..columns-1."""
-    if rows * columns > LARGE_TABLE:
-        kinds = len(np.unique(true)), len(np.unique(pred))
-        raise TooManyLabelsError(
-            f"an image has {kinds[0]} true and {kinds[1]} predicted labels: too many to compare them all"
-        )
+def _fits(true: Integers, pred: Integers, cells: int) -> bool:
+    return _bound(true) * _bound(pred) <= cells
+
+
+def _table(true: Integers, pred: Integers) -> Integers:
+    """Counts of each pair of labels, none of them negative."""
+    rows, columns = _bound(true), _bound(pred)
     cells = true.astype(np.int64, copy=False) * columns
     cells += pred
     return np.bincount(cells, minlength=rows * columns).reshape(rows, columns)

@@ -53,7 +53,7 @@ def explicitness(codes: Array, factors: Array, held_out: float = 1 / 3, seed: in
     fit, test = split_rows(len(values), held_out, seed)
     fitted, new = standardise(values[fit], values[test])
     areas = np.array([_mean_area(fitted, g[fit], new, g[test]) for g in classes.T])
-    score, reason = mean_of_defined(areas)
+    score, reason = mean_of_defined(areas, "show a single value")
     return ExplicitnessScore(
         score=score,
         reason=reason,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import t as student_t
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Floats
+from alebrije.metrics.arrays import Floats, Integers
 
 LEVEL = 0.95
 
@@ -39,7 +39,7 @@ def resample_cases(cases: Floats, resamples: int, seed: int) -> Interval:
 
 
 def resample_rows(
-    score: Callable[[Sequence[int]], float], rows: int, estimate: float, resamples: int, seed: int
+    score: Callable[[Integers], float], rows: int, estimate: float, resamples: int, seed: int
 ) -> Interval | None:
     """The estimate plus and minus Student's t times the standard deviation of `score(indices)` over resampled rows.
 
@@ -49,7 +49,7 @@ def resample_rows(
     if resamples < 2:
         raise InputError(f"a spread needs at least 2 resamples, got {resamples}")
     draw = np.random.default_rng(seed)
-    scores = np.array([score(draw.integers(rows, size=rows).tolist()) for _ in range(resamples)])
+    scores = np.array([score(draw.integers(rows, size=rows)) for _ in range(resamples)])
     scores = scores[np.isfinite(scores)]
     if len(scores) < 2:
         return None

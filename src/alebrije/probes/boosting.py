@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -54,24 +55,24 @@ def boost_trees(
     order = np.lexsort(inputs[:64][::-1])  # of equal splits the first wins: let the data say which neuron that is
     inputs, new_inputs = inputs[:, order], new_inputs[:, order]
     groups = [_Target(column) for column in targets.T]
-    spans = np.cumsum([0, *(len(g.start) for g in groups)])
-    edges = _thresholds(inputs, trees=int(spans[-1]))
+    ends = np.cumsum([0, *(len(g.start) for g in groups)]).tolist()
+    spans = [(group, *span) for group, span in zip(groups, pairwise(ends), strict=True)]  # each target's trees
+    edges = _thresholds(inputs, trees=ends[-1])
     binned, new_binned = _bin(inputs, edges), _bin(new_inputs, edges)  # [L, N]
     grower = _Grower(binned, bins=max(len(e) for e in edges) + 1)
     raw = torch.cat([g.start.expand(-1, binned.shape[1]) for g in groups])  # [T, N], T trees a round
     new_raw = torch.cat([g.start.expand(-1, new_binned.shape[1]) for g in groups])
     importance = torch.zeros(inputs.shape[1], len(raw), dtype=torch.float64)
     for _ in range(ROUNDS):
-        steps = [g.residual(raw[a:b]) for g, a, b in zip(groups, spans, spans[1:], strict=False)]
+        steps = [g.residual(raw[a:b]) for g, a, b in spans]
         residual, curvature = (torch.cat(parts) for parts in zip(*steps, strict=True))
         leaf, splits = grower.grow(residual, importance)
         values = _leaf_values(leaf, residual, curvature)
         raw = raw + RATE * values.gather(1, leaf)
         new_raw = new_raw + RATE * values.gather(1, _drop_down(new_binned, splits))
-    trees = list(zip(groups, spans, spans[1:], strict=False))
-    gains = torch.stack([importance[:, a:b].sum(1) for _, a, b in trees], 1)  # [L, F]
+    gains = torch.stack([importance[:, a:b].sum(1) for _, a, b in spans], 1)  # [L, F]
     gains = (gains / gains.sum(0).clamp_min(1e-300))[np.argsort(order)]
-    predictions = torch.stack([g.predict(new_raw[a:b]) for g, a, b in trees], 1)
+    predictions = torch.stack([g.predict(new_raw[a:b]) for g, a, b in spans], 1)
     return BoostedTrees(gains.numpy(), predictions.double().numpy())
 
 

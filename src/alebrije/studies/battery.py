@@ -63,7 +63,7 @@ def score_file(
 
 
 def _refuse_arrays_of_no_use(calls: list[Call], results: list[MetricResult]) -> None:
-    for inputs in {call.record.inputs for call in calls}:
+    for inputs in dict.fromkeys(call.record.inputs for call in calls):
         refused = [r.refused for call, r in zip(calls, results, strict=True) if call.record.inputs == inputs]
         if all(refused):
             raise InputError(refused[0] or "")
@@ -185,7 +185,7 @@ def _interval(
     if len(call.arguments["codes"]) < 10:
         return None, "fewer than 10 rows cannot be resampled"
 
-    def on_rows(rows: Sequence[int]) -> float:
+    def on_rows(rows: npt.NDArray[np.int64]) -> float:
         return float(call.record(**{name: array[rows] for name, array in call.arguments.items()}).score)
 
     found = resample_rows(on_rows, len(call.arguments["codes"]), score, resamples or ROW_RESAMPLES, seed)
