@@ -8,7 +8,7 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_ROOMS = ("data", "metrics", "probes", "report", "results", "studies")
+_ROOMS = ("data", "metrics", "probes", "render", "report", "results", "scenes", "studies", "worlds")
 
 __all__ = ["__version__", *_ROOMS]
 

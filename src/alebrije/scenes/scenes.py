@@ -1,0 +1,200 @@
+"""Scenes: a batch of scenes as a struct of tensors, without a pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alebrije.errors import InputError
+from alebrije.scenes.vocabulary import Vocabulary
+
+Index = int | slice | Tensor | Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Scenes:
+    """B scenes of at most N objects with F factors each.
+
+    Only the first axis means "which scene": slicing, concatenating and moving touch no other, so a scene that moves
+    can later carry a time axis in `position` and `rotation`, and one that is seen from several sides a view axis in
+    `camera`, without any change here.
+
+    Positions are in the unit square, y up, in flat worlds, and in world units in solid ones, where the third
+    coordinate is the height of the object's centre. Absent objects (`present` false) have factors 0 and position 0.
+
+    >>> from alebrije.scenes import Factor, Scenes, Vocabulary
+    >>> toy = Vocabulary("toy", (Factor("color", ("red", "blue")),))
+    >>> scenes = Scenes.of(toy, factors=[[[0], [1]], [[1], [1]]], position=[[[0, 0], [1, 1]], [[0, 1], [1, 0]]])
+    >>> len(scenes), scenes.objects, scenes[1].describe()
+    (2, 2, ['blue, blue'])
+    """
+
+    vocabulary: Vocabulary
+    factors: Tensor  # [B, N, F] int64
+    present: Tensor  # [B, N] bool
+    position: Tensor  # [B, N, 2 or 3] float64
+    rotation: Tensor  # [B, N] float64, radians about the vertical (solid) or the viewing axis (flat)
+    background: Tensor  # [B] int64, an index into vocabulary.background
+    camera: Tensor | None = None  # [B, 3] float64
+    lamps: Tensor | None = None  # [B, 3, 3] float64: key, back, fill
+    pixels: Tensor | None = None  # [B, N, 3] float64: column, row, depth as the released files record them
+    names: tuple[str, ...] | None = None  # the released image_filename
+
+    @classmethod
+    def of(
+        cls,
+        vocabulary: Vocabulary,
+        factors: Any,
+        position: Any,
+        *,
+        present: Any = None,
+        rotation: Any = None,
+        background: Any = None,
+        camera: Any = None,
+        lamps: Any = None,
+        pixels: Any = None,
+        names: Sequence[str] | None = None,
+    ) -> Scenes:
+        """Scenes from arrays or nested lists; what is left out is present, unrotated and on the first background."""
+        indices = torch.as_tensor(factors).long()
+        if indices.ndim != 3 or indices.shape[-1] != len(vocabulary.factors):
+            wanted = f"[scenes, objects, {len(vocabulary.factors)}]"
+            raise InputError(f"factors must have the shape {wanted} in {vocabulary.name}, not {list(indices.shape)}")
+        count, objects = indices.shape[:2]
+        given = {"position": position, "rotation": rotation, "camera": camera, "lamps": lamps, "pixels": pixels}
+        real = {name: None if value is None else torch.as_tensor(value).double() for name, value in given.items()}
+        if real["rotation"] is None:
+            real["rotation"] = torch.zeros(count, objects, dtype=torch.float64)
+        here = torch.ones(count, objects, dtype=torch.bool) if present is None else torch.as_tensor(present).bool()
+        ground = torch.zeros(count, dtype=torch.int64) if background is None else torch.as_tensor(background).long()
+        label = None if names is None else tuple(names)
+        scenes = cls(vocabulary, factors=indices, present=here, background=ground, names=label, **real)  # type: ignore[arg-type]
+        scenes.check()
+        return scenes
+
+    def check(self) -> None:
+        """Raise an InputError if shapes do not fit or a value lies outside the vocabulary."""
+        count, objects = self.factors.shape[:2]
+        for name, tensor in self.tensors():
+            leading = (count,) if name in ("background", "camera", "lamps") else (count, objects)
+            if tuple(tensor.shape[: len(leading)]) != leading:
+                raise InputError(f"{name} must begin with the shape {list(leading)}, not {list(tensor.shape)}")
+        if self.names is not None and len(self.names) != count:
+            raise InputError(f"{count} scenes cannot have {len(self.names)} names")
+        for axis, factor in enumerate(self.vocabulary):
+            used = self.factors[..., axis][self.present]
+            if used.numel() and not 0 <= int(used.min()) <= int(used.max()) < len(factor):
+                raise InputError(f"{factor.name} must lie in 0..{len(factor) - 1} in {self.vocabulary.name}")
+        grounds = len(self.vocabulary.background)
+        if count and not 0 <= int(self.background.min()) <= int(self.background.max()) < grounds:
+            raise InputError(f"background must lie in 0..{grounds - 1} in {self.vocabulary.name}")
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Name and tensor of every field that is there."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Tensor):
+                yield item.name, value
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    @property
+    def objects(self) -> int:
+        """The number of places for objects, N."""
+        return self.factors.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.factors.device
+
+    def __getitem__(self, index: Index) -> Scenes:
+        """Some of the scenes: an index keeps the batch axis, so `scenes[3]` is a batch of one."""
+        if isinstance(index, int):
+            if not -len(self) <= index < len(self):
+                raise IndexError(f"scene {index} of {len(self)}")
+            index = slice(index, index + 1 or None)
+        elif not isinstance(index, slice):
+            index = torch.as_tensor(index, device=self.device)
+            index = index.nonzero()[:, 0] if index.dtype == torch.bool else index.long()
+        picked: dict[str, Any] = {name: tensor[index] for name, tensor in self.tensors()}
+        if self.names is not None:
+            rows = range(len(self))[index] if isinstance(index, slice) else index.tolist()
+            picked["names"] = tuple(self.names[row] for row in rows)
+        return replace(self, **picked)
+
+    def __iter__(self) -> Iterator[Scenes]:
+        return (self[row] for row in range(len(self)))
+
+    def to(self, device: str | torch.device) -> Scenes:
+        """The same scenes on another device. MPS has no float64, so there positions become float32."""
+        single = torch.device(device).type == "mps"
+        moved = {
+            name: (tensor.float() if single and tensor.is_floating_point() else tensor).to(device)
+            for name, tensor in self.tensors()
+        }
+        return replace(self, **moved)  # type: ignore[arg-type]
+
+    def factor(self, name: str) -> Tensor:
+        """One factor of every object, [B, N] int64."""
+        return self.factors[..., self.vocabulary.axis(name)]
+
+    def codes(self, name: str) -> Tensor:
+        """A numeric factor's codes for every object: sizes [B, N], colours [B, N, 3], float64 (float32 on MPS)."""
+        table = torch.tensor(self.vocabulary[name].codes, dtype=self.position.dtype, device=self.device)
+        return table[self.factor(name)]
+
+    def equals(self, other: Scenes) -> bool:
+        """Whether both hold exactly the same scenes, names and recorded pixels aside."""
+        ours, theirs = dict(self.tensors()), dict(other.tensors())
+        for tensors in (ours, theirs):
+            tensors.pop("pixels", None)
+        return (
+            self.vocabulary == other.vocabulary
+            and ours.keys() == theirs.keys()
+            and all(torch.equal(ours[name].cpu(), theirs[name].cpu()) for name in ours)
+        )
+
+    def describe(self) -> list[str]:
+        """Each scene in words."""
+        rows = zip(self.factors.tolist(), self.present.tolist(), strict=True)
+        return [
+            ", ".join(self.vocabulary.describe(one) for one, here in zip(objects, mask, strict=True) if here)
+            for objects, mask in rows
+        ]
+
+    @staticmethod
+    def concatenate(batches: Sequence[Scenes]) -> Scenes:
+        """Several batches after one another; those with fewer objects are filled up with absent ones."""
+        if not batches:
+            raise InputError("there are no scenes to concatenate")
+        first, most = batches[0], max(batch.objects for batch in batches)
+        if any(batch.vocabulary != first.vocabulary for batch in batches):
+            raise InputError("scenes of different vocabularies cannot be concatenated")
+        padded = [batch.padded(most) for batch in batches]
+        common = [name for name, _ in first.tensors() if all(getattr(batch, name) is not None for batch in batches)]
+        joined: dict[str, Any] = {name: torch.cat([getattr(batch, name) for batch in padded]) for name in common}
+        for item in ("camera", "lamps", "pixels"):
+            joined.setdefault(item, None)
+        named = all(batch.names is not None for batch in batches)
+        joined["names"] = tuple(name for batch in batches for name in batch.names or ()) if named else None
+        return replace(first, **joined)
+
+    def padded(self, objects: int) -> Scenes:
+        """The same scenes with places for more objects, all absent."""
+        extra = objects - self.objects
+        if extra < 0:
+            raise InputError(f"scenes of {self.objects} objects do not fit into {objects} places")
+        if extra == 0:
+            return self
+        wider = {
+            name: torch.cat([tensor, tensor.new_zeros(len(self), extra, *tensor.shape[2:])], dim=1)
+            for name, tensor in self.tensors()
+            if name in ("factors", "present", "position", "rotation", "pixels")
+        }
+        return replace(self, **wider)  # type: ignore[arg-type]
