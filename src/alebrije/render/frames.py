@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,13 +28,13 @@ class Frames:
 
     def to(self, device: str | torch.device) -> Frames:
         """The same frames on another device."""
-        moved = {item.name: getattr(self, item.name) for item in fields(self)}
-        return Frames(**{name: None if value is None else value.to(device) for name, value in moved.items()})
+        parts: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        return Frames(**{name: None if part is None else part.to(device) for name, part in parts.items()})
 
     @staticmethod
     def concatenate(batches: Sequence[Frames]) -> Frames:
         """Several batches after one another."""
-        joined = {}
+        joined: dict[str, Any] = {}
         for item in fields(Frames):
             parts = [getattr(batch, item.name) for batch in batches]
             joined[item.name] = None if parts[0] is None else torch.cat(parts)
