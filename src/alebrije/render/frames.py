@@ -28,8 +28,11 @@ class Frames:
 
     def to(self, device: str | torch.device) -> Frames:
         """The same frames on another device."""
-        parts: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        return Frames(**{name: None if part is None else part.to(device) for name, part in parts.items()})
+        moved: dict[str, Any] = {}
+        for item in fields(self):
+            part = getattr(self, item.name)
+            moved[item.name] = None if part is None else part.to(device)
+        return Frames(**moved)
 
     @staticmethod
     def concatenate(batches: Sequence[Frames]) -> Frames:
