@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from alebrije.scenes.scenes import Index, Scenes
+from alebrije.scenes.scenes import Index, Scenes, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +24,9 @@ class Episodes:
         return len(self.source)
 
     def __getitem__(self, index: Index) -> Episodes:
-        if isinstance(index, int):
-            index = slice(index, index + 1 or None)
+        rows = rows_of(index, len(self))
         drawn = {
-            name: None if (tensor := getattr(self, name)) is None else tensor[index]
+            name: None if (tensor := getattr(self, name)) is None else tensor[rows]
             for name in ("source_images", "target_images", "source_masks", "target_masks")
         }
-        return replace(self, source=self.source[index], target=self.target[index], **drawn)
+        return replace(self, source=self.source[rows], target=self.target[rows], **drawn)

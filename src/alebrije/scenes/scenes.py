@@ -14,6 +14,31 @@ from alebrije.scenes.vocabulary import Vocabulary
 
 Index = int | slice | Tensor | Sequence[int]
 
+_PER_OBJECT = ("factors", "position", "rotation", "pixels")
+_COLUMNS = {"position": (2, 3), "camera": (3,), "lamps": (3,), "pixels": (3,)}
+
+
+def rows_of(index: Index, count: int) -> slice | Tensor:
+    """An index into `count` rows as a slice, or as a CPU tensor [n] of row numbers, so that the first axis stays.
+
+    >>> rows_of(-1, 3), rows_of([True, False, True], 3).tolist(), rows_of((2, 0), 3).tolist()
+    (slice(2, 3, None), [0, 2], [2, 0])
+    """
+    if isinstance(index, slice):  # torch knows no negative steps
+        return index if (index.step or 1) > 0 else torch.tensor(range(count)[index], dtype=torch.int64)
+    rows = torch.as_tensor(index).cpu()
+    if rows.dtype == torch.bool:
+        if rows.shape != (count,):
+            raise IndexError(f"a mask over {count} rows cannot have the shape {list(rows.shape)}")
+        return rows.nonzero()[:, 0]
+    if rows.numel() and (rows.ndim > 1 or rows.is_floating_point()):
+        raise IndexError(f"rows are picked by integers, a slice or a mask, not by {index!r}")
+    if rows.numel() and not -count <= int(rows.min()) <= int(rows.max()) < count:
+        raise IndexError(f"row {index} of {count}")
+    if rows.ndim == 0:
+        return slice(int(rows) % count, int(rows) % count + 1)
+    return rows.long() % max(count, 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Scenes:
@@ -66,23 +91,41 @@ class Scenes:
             raise InputError(f"factors must have the shape {wanted} in {vocabulary.name}, not {list(indices.shape)}")
         count, objects = indices.shape[:2]
         given = {"position": position, "rotation": rotation, "camera": camera, "lamps": lamps, "pixels": pixels}
-        real = {name: None if value is None else torch.as_tensor(value).double() for name, value in given.items()}
+        real = {
+            name: None if value is None else torch.as_tensor(value, dtype=torch.float64)
+            for name, value in given.items()
+        }
         if real["rotation"] is None:
-            real["rotation"] = torch.zeros(count, objects, dtype=torch.float64)
-        here = torch.ones(count, objects, dtype=torch.bool) if present is None else torch.as_tensor(present).bool()
-        ground = torch.zeros(count, dtype=torch.int64) if background is None else torch.as_tensor(background).long()
+            real["rotation"] = torch.zeros(count, objects, dtype=torch.float64, device=indices.device)
+        here = indices.new_ones(count, objects).bool() if present is None else torch.as_tensor(present).bool()
+        ground = indices.new_zeros(count) if background is None else torch.as_tensor(background).long()
         label = None if names is None else tuple(names)
         scenes = cls(vocabulary, factors=indices, present=here, background=ground, names=label, **real)  # type: ignore[arg-type]
         scenes.check()
-        return scenes
+        return scenes if bool(here.all()) else scenes._cleared()
+
+    def _cleared(self) -> Scenes:
+        """The same scenes with zeros for objects that are absent, so that equal scenes have equal tensors."""
+        cleared = {
+            name: tensor.masked_fill(~self.present.reshape(*self.present.shape, *[1] * (tensor.ndim - 2)), 0)
+            for name, tensor in self.tensors()
+            if name in _PER_OBJECT
+        }
+        return replace(self, **cleared)  # type: ignore[arg-type]
 
     def check(self) -> None:
-        """Raise an InputError if shapes do not fit or a value lies outside the vocabulary."""
+        """Raise an InputError if shapes do not fit, a number is not finite or a value lies outside the vocabulary."""
         count, objects = self.factors.shape[:2]
         for name, tensor in self.tensors():
             leading = (count,) if name in ("background", "camera", "lamps") else (count, objects)
             if tuple(tensor.shape[: len(leading)]) != leading:
                 raise InputError(f"{name} must begin with the shape {list(leading)}, not {list(tensor.shape)}")
+            columns = _COLUMNS.get(name, ())
+            if columns and (tensor.ndim == len(leading) or tensor.shape[-1] not in columns):
+                wanted = " or ".join(map(str, columns))
+                raise InputError(f"{name} must have {wanted} columns, not the shape {list(tensor.shape)}")
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                raise InputError(f"{name} must be finite")
         if self.names is not None and len(self.names) != count:
             raise InputError(f"{count} scenes cannot have {len(self.names)} names")
         for axis, factor in enumerate(self.vocabulary):
@@ -115,17 +158,12 @@ class Scenes:
 
     def __getitem__(self, index: Index) -> Scenes:
         """Some of the scenes: an index keeps the batch axis, so `scenes[3]` is a batch of one."""
-        if isinstance(index, int):
-            if not -len(self) <= index < len(self):
-                raise IndexError(f"scene {index} of {len(self)}")
-            index = slice(index, index + 1 or None)
-        elif not isinstance(index, slice):
-            index = torch.as_tensor(index, device=self.device)
-            index = index.nonzero()[:, 0] if index.dtype == torch.bool else index.long()
-        picked: dict[str, Any] = {name: tensor[index] for name, tensor in self.tensors()}
+        rows = rows_of(index, len(self))
+        picked: dict[str, Any] = {name: tensor[rows] for name, tensor in self.tensors()}
         if self.names is not None:
-            rows = range(len(self))[index] if isinstance(index, slice) else index.tolist()
-            picked["names"] = tuple(self.names[row] for row in rows)
+            picked["names"] = (
+                self.names[rows] if isinstance(rows, slice) else tuple(self.names[row] for row in rows.tolist())
+            )
         return replace(self, **picked)
 
     def __iter__(self) -> Iterator[Scenes]:
@@ -195,6 +233,6 @@ class Scenes:
         wider = {
             name: torch.cat([tensor, tensor.new_zeros(len(self), extra, *tensor.shape[2:])], dim=1)
             for name, tensor in self.tensors()
-            if name in ("factors", "present", "position", "rotation", "pixels")
+            if name in ("present", *_PER_OBJECT)
         }
         return replace(self, **wider)  # type: ignore[arg-type]

@@ -73,6 +73,12 @@ class Vocabulary:
     factors: tuple[Factor, ...]
     background: Factor = field(default=GREY_GROUND)
 
+    def __post_init__(self) -> None:
+        if not self.factors or len(set(self.names)) < len(self.names):
+            raise InputError(
+                f"{self.name} needs factors, each with a name of its own, not {', '.join(self.names) or 'none'}"
+            )
+
     @property
     def names(self) -> tuple[str, ...]:
         """The factors' names."""

@@ -1,0 +1,30 @@
+"""Genuine data, for the tests that compare with it; they are skipped where it is absent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def _genuine(name: str) -> Path:
+    """`samples` or `combinations` of the folder of the released SVIB samples."""
+    folder = Path(os.environ.get("ALEBRIJE_SVIB_SAMPLES") or ROOT / "../shared/svib")
+    if not (folder / name).is_dir():
+        pytest.skip(f"set ALEBRIJE_SVIB_SAMPLES to a folder of the released SVIB samples that has {name}/")
+    return folder / name
+
+
+@pytest.fixture(scope="session")
+def svib_samples() -> Path:
+    """Released episodes: {dSprites,CLEVR,CLEVRTex}/{Single,Multiple}_{Atomic,Non-Atomic}/..."""
+    return _genuine("samples")
+
+
+@pytest.fixture(scope="session")
+def svib_combinations() -> Path:
+    """Released lists of combinations: {clevr,clevrtex}_{core,test,train}_binds*.json"""
+    return _genuine("combinations")
