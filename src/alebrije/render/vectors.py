@@ -1,0 +1,42 @@
+"""Vectors with the coordinate first, [3, ...]: each coordinate is contiguous, which is what makes long lists fast."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def dot(first: Tensor, second: Tensor) -> Tensor:
+    """Inner product over the first axis."""
+    return first[0] * second[0] + first[1] * second[1] + first[2] * second[2]
+
+
+def length(vector: Tensor) -> Tensor:
+    """Euclidean length over the first axis."""
+    return dot(vector, vector).sqrt()
+
+
+def unit(vector: Tensor) -> Tensor:
+    """The same direction with length 1."""
+    return vector / length(vector).clamp_min(1e-12)
+
+
+def cross(first: Tensor, second: Tensor) -> Tensor:
+    """Vector product over the first axis."""
+    return torch.stack(
+        [
+            first[1] * second[2] - first[2] * second[1],
+            first[2] * second[0] - first[0] * second[2],
+            first[0] * second[1] - first[1] * second[0],
+        ]
+    )
+
+
+def mirrored(toward: Tensor, normal: Tensor) -> Tensor:
+    """A direction away from a surface, mirrored about the normal."""
+    return normal * (2.0 * dot(normal, toward)) - toward
+
+
+def picked(table: Tensor, row: Tensor | None) -> Tensor:
+    """Columns of a table [C, B]: those in `row` [M] as [C, M], or all with an axis to broadcast, [C, B, 1]."""
+    return table[..., None] if row is None else table.index_select(1, row)

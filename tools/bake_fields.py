@@ -1,0 +1,77 @@
+"""Bake the meshes of the library into the distance fields that the ray tracer walks through.
+
+    python tools/bake_fields.py
+
+For `monkey.npz` and `teapot.npz` in `src/alebrije/render/assets` (see `export_meshes.py`) this writes
+`monkey_field.npz` and `teapot_field.npz`: signed distances on a regular grid, in 16 bits. Inside is where the
+mesh winds around a point more than half a time, which holds for open and overlapping meshes too.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+ASSETS = Path(__file__).resolve().parents[1] / "src" / "alebrije" / "render" / "assets"
+CELL = 0.035
+MARGIN = 3  # cells of air around the mesh
+FARTHEST = 0.5  # longer distances are cut: the ray then takes a few more steps
+
+
+def to_segment(point: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """Squared distance of points [P, 1, 3] to segments [T, 3]. [P, T]"""
+    edge = end - start
+    share = (((point - start) * edge).sum(-1) / edge.square().sum(-1).clamp_min(1e-20)).clamp(0.0, 1.0)
+    return (point - start - share[..., None] * edge).square().sum(-1)
+
+
+def to_triangles(point: Tensor, corners: Tensor) -> Tensor:
+    """Distance of points [P, 3] to the nearest of the triangles [T, 3, 3]. [P]"""
+    a, b, c = corners.unbind(1)
+    here = point[:, None]
+    normal = torch.linalg.cross(b - a, c - a)
+    normal = normal / normal.norm(dim=-1, keepdim=True).clamp_min(1e-20)
+    height = ((here - a) * normal).sum(-1)
+    foot = here - height[..., None] * normal
+    inside = torch.ones_like(height, dtype=torch.bool)
+    for start, end in ((a, b), (b, c), (c, a)):
+        inside &= (torch.linalg.cross((end - start).expand_as(foot), foot - start) * normal).sum(-1) >= 0
+    rim = torch.stack([to_segment(here, a, b), to_segment(here, b, c), to_segment(here, c, a)]).amin(0)
+    return torch.where(inside, height.square(), rim).amin(-1).sqrt()
+
+
+def winding(point: Tensor, corners: Tensor) -> Tensor:
+    """How often the triangles [T, 3, 3] wind around points [P, 3]. [P]"""
+    a, b, c = (corner - point[:, None] for corner in corners.unbind(1))
+    la, lb, lc = a.norm(dim=-1), b.norm(dim=-1), c.norm(dim=-1)
+    above = (a * torch.linalg.cross(b, c)).sum(-1)
+    below = la * lb * lc + (a * b).sum(-1) * lc + (b * c).sum(-1) * la + (c * a).sum(-1) * lb
+    return torch.atan2(above, below).sum(-1) / (2 * math.pi)
+
+
+def bake(name: str) -> None:
+    """Write the field of one mesh."""
+    with np.load(ASSETS / f"{name}.npz", allow_pickle=False) as mesh:
+        vertices, triangles = torch.from_numpy(mesh["vertices"]), torch.from_numpy(mesh["triangles"].astype(np.int64))
+    low = vertices.amin(0) - MARGIN * CELL
+    counts = ((vertices.amax(0) + MARGIN * CELL - low) / CELL).ceil().int().tolist()
+    axes = [low[axis] + CELL * torch.arange(counts[axis] + 1) for axis in range(3)]
+    grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
+    corners = vertices[triangles]
+    gap = torch.cat([to_triangles(part, corners) for part in grid.split(256)])
+    inside = torch.cat([winding(part, corners) for part in grid.split(1024)]) > 0.5
+    signed = torch.where(inside, -gap, gap).clamp(-FARTHEST, FARTHEST).reshape([count + 1 for count in counts])
+    scale = FARTHEST / 32767
+    steps = (signed / scale).round().short().numpy()
+    path = ASSETS / f"{name}_field.npz"
+    np.savez_compressed(path, steps=steps, low=low.numpy(), cell=np.float32(CELL), scale=np.float32(scale))
+    print(f"{name}: {len(triangles)} triangles, grid {list(signed.shape)}, {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    for mesh_name in ("monkey", "teapot"):
+        bake(mesh_name)
