@@ -12,7 +12,8 @@ import math
 import torch
 from torch import Tensor
 
-from alebrije.render.light import HARD, SOFT, Lighting, irradiance
+from alebrije.render.fusing import fused
+from alebrije.render.light import HARD, Lighting, irradiance, shadowed
 from alebrije.render.stage import Stage
 from alebrije.render.vectors import dot, picked
 
@@ -25,62 +26,58 @@ def backdrop(point: Tensor) -> Tensor:
     return 0.035 + 0.13 * torch.sigmoid((behind - 6.0) / 3.5)
 
 
+@fused
 def ground_radiance(
-    stage: Stage,
-    light: Lighting,
-    scene: Tensor | None,
-    point: Tensor,
-    albedo: Tensor,
-    points: tuple[tuple[float, float], ...] = SOFT,
+    light: Lighting, lamps: Tensor, scene: Tensor | None, point: Tensor, albedo: Tensor, lit: Tensor | None
 ) -> Tensor:
     """What the ground sends back at points on it, the objects' own bounce aside; `albedo` is [3, B]. [3, ...]"""
-    falling = irradiance(stage, light, scene, point, points=points) + backdrop(point)
+    falling = irradiance(light, lamps, scene, point, None, lit) + backdrop(point)
     return falling * picked(albedo / math.pi, scene)
 
 
-def from_ground(stage: Stage, light: Lighting, scene: Tensor, point: Tensor, normal: Tensor, albedo: Tensor) -> Tensor:
+def from_ground(light: Lighting, lamps: Tensor, scene: Tensor, point: Tensor, normal: Tensor, albedo: Tensor) -> Tensor:
     """Light that surfaces receive from the ground beside them and from the backdrop. [3, M]"""
     height = point[2].clamp_min(0.05)
     beside = torch.stack([point[0] + normal[0] * height, point[1] + normal[1] * height, torch.zeros_like(height)])
-    below = ground_radiance(stage, light, scene, beside, albedo, ()) * math.pi
+    below = ground_radiance(light, lamps, scene, beside, albedo, None) * math.pi
     share = (1.0 - normal[2]) / 2
     return below * (share * 0.8) + backdrop(point) * (1.0 - share)
 
 
-def from_objects(stage: Stage, light: Lighting, point: Tensor, colour: Tensor) -> tuple[Tensor, Tensor]:
+@fused
+def from_objects(
+    centre: Tensor, size: Tensor, colour: Tensor, sides: Tensor, point: Tensor, objects: int
+) -> tuple[Tensor, Tensor]:
     """Light that the ground [3, B, P] receives from the objects, and the share of the backdrop that they hide.
 
-    `colour` [3, places] is what the objects reflect.
+    `colour` [3, places] is what the objects reflect, black and of size 0 where they are absent; `sides` is what
+    `lit_sides` gives.
     """
     received, hidden = torch.zeros_like(point), torch.zeros_like(point[0])
-    constant, cosine, sine = _sides(stage, light)
-    for item in range(stage.objects):
-        places = slice(item, None, stage.objects)
-        centre, size = stage.centre[:, places], stage.size[places]
-        here = (stage.reach[places] > 0).float()
-        offset = centre[..., None] - point
+    for item in range(objects):
+        middle, half = centre[:, item::objects], size[item::objects]
+        constant, cosine, sine = sides[:, :, item::objects, None]
+        offset = middle[..., None] - point
         square = dot(offset, offset)
         # a sphere above level ground, seen under a small angle
-        share = (centre[2] * here)[:, None] * square.rsqrt() * ((1.2 * size * size)[:, None] / square).clamp_max(1.0)
+        share = middle[2][:, None] * square.rsqrt() * ((1.2 * half * half)[:, None] / square).clamp_max(1.0)
         flat = (offset[0].square() + offset[1].square()).clamp_min(1e-6).rsqrt()
-        facing = constant[:, places, None] - cosine[:, places, None] * (offset[0] * flat)
-        facing = facing - sine[:, places, None] * (offset[1] * flat)
-        received = received + facing.clamp_min(0.0) * (colour[:, places, None] * (share * 0.9))
+        facing = constant - cosine * (offset[0] * flat) - sine * (offset[1] * flat)
+        received = received + facing.clamp_min(0.0) * (colour[:, item::objects, None] * (share * 0.9))
         hidden = hidden + share
     return received, hidden.clamp_max(1.0)
 
 
-def _sides(stage: Stage, light: Lighting) -> tuple[Tensor, Tensor, Tensor]:
-    """Light on the sides of objects by direction: constant, cosine and sine part. [3, places] each"""
+def lit_sides(stage: Stage, light: Lighting) -> Tensor:
+    """Light on the sides of objects by direction: constant, cosine and sine part. [3, 3, places]"""
     angle = torch.arange(AZIMUTHS, device=stage.device) * (2 * math.pi / AZIMUTHS)
     x, y = angle.cos(), angle.sin()
     places = len(stage.size)
     normal = torch.stack([x, y, torch.zeros_like(x)])[:, None].expand(3, places, AZIMUTHS)
     point = stage.centre[..., None] + normal * (1.05 * stage.size)[:, None]
-    point = torch.stack([point[0], point[1], 0.6 * point[2]])
+    point = torch.stack([point[0], point[1], 0.6 * point[2]]).reshape(3, -1)
     place = torch.arange(places, device=stage.device).repeat_interleave(AZIMUTHS)
     scene = place.div(stage.objects, rounding_mode="floor")
-    falling = irradiance(
-        stage, light, scene, point.reshape(3, -1), normal.reshape(3, -1), place % stage.objects, HARD
-    ).reshape(3, places, AZIMUTHS)
-    return falling.mean(-1), 2 * (falling * x).mean(-1), 2 * (falling * y).mean(-1)
+    lit = shadowed(stage, light, scene, point, place % stage.objects, HARD)
+    falling = irradiance(light, stage.lamps, scene, point, normal.reshape(3, -1), lit).reshape(3, places, AZIMUTHS)
+    return torch.stack([falling.mean(-1), 2 * (falling * x).mean(-1), 2 * (falling * y).mean(-1)])

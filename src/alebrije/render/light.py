@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alebrije.render.shadows import lit_share, sunlit
+from alebrije.render.fusing import fused
+from alebrije.render.shadows import lit_shares
 from alebrije.render.stage import Stage, looking
 from alebrije.render.vectors import dot, picked
 
@@ -45,47 +46,51 @@ CLEVRTEX_LIGHT = Lighting(
     (Lamp(500.0, 0.5, (1.0, 0.932, 0.817)), Lamp(350.0, 1.0, (1.0, 1.0, 1.0)), Lamp(200.0, 0.2, (0.762, 0.818, 1.0))),
     sun=0.85,
 )
-SOFT = ((-0.25, -0.25), (0.25, 0.25), (-0.25, 0.25), (0.25, -0.25))  # points of a lamp, in units of its side
-HARD = ((0.0, 0.0),)
+SOFT: tuple[tuple[float, float], ...] = (
+    (-0.25, -0.25),
+    (0.25, 0.25),
+    (-0.25, 0.25),
+    (0.25, -0.25),
+)  # points of a lamp, in units of its side
+HARD: tuple[tuple[float, float], ...] = ((0.0, 0.0),)
 
 
-@dataclass(frozen=True, eq=False)
-class Beam:
-    """Light of one lamp at points: where from, how much falls on a surface that faces it, and its colour."""
-
-    toward: Tensor  # [3, ...] unit
-    strength: Tensor  # [...], shadows counted
-    colour: Colour
-
-
-def beams(
+def shadowed(
     stage: Stage,
     light: Lighting,
     scene: Tensor | None,
     point: Tensor,
     own: Tensor | None = None,
     points: tuple[tuple[float, float], ...] = SOFT,
-) -> Iterator[Beam]:
-    """The light of every lamp at points, [3, M] with their `scene` [M] or [3, B, P] without.
+) -> Tensor:
+    """The share of each lamp and of the sun that points see, [3, M] with their `scene` [M] or [3, B, P] without. [4, ...]
 
-    Shadows are cast from the `points` of each lamp; with none there are no shadows.
+    Shadows are cast from the `points` of each lamp.
     """
+    corners = []
     for lamp, place in zip(light.lamps, stage.lamps, strict=True):
-        right, up, forward = looking(place)
+        right, up, _ = looking(place)
+        corners.append(torch.stack([place + (right * x + up * y) * lamp.side for x, y in points]))
+    return lit_shares(stage, scene, point, torch.stack(corners), point.new_tensor(light.sunward), own)
+
+
+Beam = tuple[Tensor, Tensor, Colour]
+
+
+def beams(light: Lighting, lamps: Tensor, scene: Tensor | None, point: Tensor, lit: Tensor | None) -> Iterator[Beam]:
+    """The light of every lamp at points: where from, as unit vectors [3, ...]; how much falls on a surface that faces
+    it, [...]; and its colour. `lit` [4, ...] are the shares that the points see, all without it.
+    """
+    for index, (lamp, place) in enumerate(zip(light.lamps, lamps, strict=True)):
+        forward = -place * dot(place, place).rsqrt()
         path = picked(place, scene) - point
         square = dot(path, path)
         toward = path * square.rsqrt()
-        facing = -dot(toward, picked(forward, scene))
-        strength = facing.clamp_min(0.0) / square * (lamp.watts / 4)
-        if points:
-            corners = torch.stack([place + (right * x + up * y) * lamp.side for x, y in points])
-            strength = strength * lit_share(stage, scene, point, place, corners, own)
-        yield Beam(toward, strength, lamp.colour)
-    sunward = point.new_tensor(light.sunward)
+        strength = -dot(toward, picked(forward, scene)).clamp_max(0.0) / square * (lamp.watts / 4)
+        yield toward, strength if lit is None else strength * lit[index], lamp.colour
+    sunward = torch.stack([torch.full_like(point[0], part) for part in light.sunward])
     strength = torch.full_like(point[0], light.sun)
-    if points:
-        strength = strength * sunlit(stage, scene, point, sunward, own)
-    yield Beam(sunward.reshape(3, *[1] * (point.ndim - 1)).expand_as(point), strength, (1.0, 1.0, 1.0))
+    yield sunward, strength if lit is None else strength * lit[3], (1.0, 1.0, 1.0)
 
 
 def tinted(amount: Tensor, colour: Colour) -> Tensor:
@@ -93,18 +98,13 @@ def tinted(amount: Tensor, colour: Colour) -> Tensor:
     return torch.stack([amount * channel for channel in colour])
 
 
+@fused
 def irradiance(
-    stage: Stage,
-    light: Lighting,
-    scene: Tensor | None,
-    point: Tensor,
-    normal: Tensor | None = None,
-    own: Tensor | None = None,
-    points: tuple[tuple[float, float], ...] = SOFT,
+    light: Lighting, lamps: Tensor, scene: Tensor | None, point: Tensor, normal: Tensor | None, lit: Tensor | None
 ) -> Tensor:
     """Direct light on surfaces with a normal, or on level ground without. [3, ...]"""
     total = torch.zeros_like(point)
-    for beam in beams(stage, light, scene, point, own, points):
-        slope = beam.toward[2] if normal is None else dot(beam.toward, normal)
-        total = total + tinted(beam.strength * slope.clamp_min(0.0), beam.colour)
+    for toward, strength, colour in beams(light, lamps, scene, point, lit):
+        slope = toward[2] if normal is None else dot(toward, normal)
+        total = total + tinted(strength * slope.clamp_min(0.0), colour)
     return total

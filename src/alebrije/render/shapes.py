@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from alebrije.render.fusing import fused
 from alebrije.render.vectors import dot, length, unit
 
 Distance = Callable[[Tensor], Tensor]  # points [3, M] -> [M]
+Walk = Callable[..., tuple[Tensor, Tensor]]
 Hull = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # origins, directions [3, M] -> entry, exit [M]
 
-STEPS = 32
-PAUSES = (0, 2, 5, 9, 14, 20)
+STRIDE, STRIDES = 4, 8  # steps along a ray between two looks at which rays have arrived, and how many looks
 CLOSE = 2e-3  # a ray this near, in units of the half-size, has met the surface: a thirtieth of a pixel
 
 
@@ -161,69 +163,88 @@ class Shape:
     shade: Hull | None = None  # a convex body that casts nearly the same shadow, for speed
     slope: float = 1e-3  # half the step of the finite difference that gives normals
 
-    def meet(self, origin: Tensor, direction: Tensor, swell: Tensor | None = None, steps: int = STEPS) -> Tensor:
+    @cached_property
+    def enter(self) -> Walk:
+        """Where rays enter and leave the hull, `swell` counted: start, or infinity, and end. [M] each"""
+
+        def enter(origin: Tensor, direction: Tensor, swell: Tensor | None) -> tuple[Tensor, Tensor]:
+            if self.hull_is_shape and swell is not None:
+                origin, direction = origin / (1.0 + swell), direction / (1.0 + swell)
+            entry, leave = self.hull(origin, direction)
+            start = entry.clamp_min(0.0)
+            return start.masked_fill(leave <= start, math.inf), leave
+
+        return fused(enter)
+
+    @cached_property
+    def advance(self) -> Walk:
+        """A stride of steps along rays: how far they have come, and how near the surface they are. [M] each"""
+
+        def advance(origin: Tensor, direction: Tensor, far: Tensor, swell: Tensor | None) -> tuple[Tensor, Tensor]:
+            pace = 1.0 / length(direction)
+            gap = far
+            for _ in range(STRIDE):
+                gap = self.distance(origin + direction * far)
+                if swell is not None:
+                    gap = gap - swell
+                far = far + gap.clamp_min(0.0) * pace
+            return far, gap
+
+        return fused(advance)
+
+    def meet(self, origin: Tensor, direction: Tensor, swell: Tensor | None = None, strides: int = STRIDES) -> Tensor:
         """How far along rays [3, M] the surface is first met from outside, infinite where it is not. [M]
 
         `swell` [M] pushes the surface outwards.
         """
-        if self.hull_is_shape and swell is not None:
-            origin, direction = origin / (1.0 + swell), direction / (1.0 + swell)
-        entry, leave = self.hull(origin, direction)
-        start = entry.clamp_min(0.0)
+        met, leave = self.enter(origin, direction, swell)
         if self.hull_is_shape:
-            return start.masked_fill(leave <= start, math.inf)
-        met = torch.full_like(start, math.inf)
-        rows = (leave > start).nonzero()[:, 0]
-        return self._walk(met, rows, origin, direction, start, leave, swell, steps)
-
-    def _walk(
-        self,
-        met: Tensor,
-        rows: Tensor,
-        origin: Tensor,
-        direction: Tensor,
-        far: Tensor,
-        leave: Tensor,
-        swell: Tensor | None,
-        steps: int,
-    ) -> Tensor:
-        origin, direction = origin.index_select(1, rows), direction.index_select(1, rows)
-        far, leave = far[rows], leave[rows]
-        swell = None if swell is None else swell[rows]
-        pace = 1.0 / length(direction)
-        for step in range(steps):
-            gap = self.distance(origin + direction * far)
-            if swell is not None:
-                gap = gap - swell
-            far = far + gap.clamp_min(0.0) * pace
-            if step in PAUSES or step == steps - 1:
-                # rays that have arrived or left the hull leave the list: what remains are the grazing few
-                inside = far <= leave
-                near = gap < CLOSE
-                done = (near & inside).nonzero()[:, 0]
-                met[rows[done]] = far[done]
-                going = (inside & ~near).nonzero()[:, 0]
-                if not len(going):
-                    break
-                rows, far, leave, pace = rows[going], far[going], leave[going], pace[going]
-                origin, direction = origin.index_select(1, going), direction.index_select(1, going)
-                swell = None if swell is None else swell[going]
+            return met
+        rows = torch.isfinite(met).nonzero()[:, 0]
+        far, leave = met[rows], leave[rows]
+        met = met.fill_(math.inf)
+        for _ in range(strides):
+            start, way = origin.index_select(1, rows), direction.index_select(1, rows)
+            far, gap = self.advance(start, way, far, None if swell is None else swell[rows])
+            # rays that have arrived or left the hull leave the list: what remains are the grazing few
+            inside, near = far <= leave, gap < CLOSE
+            done = (near & inside).nonzero()[:, 0]
+            met[rows[done]] = far[done]
+            going = (inside & ~near).nonzero()[:, 0]
+            if not len(going):
+                break
+            rows, far, leave = rows[going], far[going], leave[going]
         return met
+
+    @cached_property
+    def _shaded(self) -> Callable[[Tensor, Tensor], Tensor]:
+        shade = self.shade
+        assert shade is not None
+
+        def shaded(origin: Tensor, direction: Tensor) -> Tensor:
+            entry, leave = shade(origin, direction)
+            return (entry < 1.0) & (leave > 0.0)
+
+        return fused(shaded)
 
     def hides(self, origin: Tensor, direction: Tensor) -> Tensor:
         """Whether something at the end of rays [3, M], one direction's length away, is hidden by the shape. [M] bool"""
         if self.shade is None:
-            return self.meet(origin, direction, steps=12) < 1.0
-        entry, leave = self.shade(origin, direction)
-        return (entry < 1.0) & (leave > 0.0)
+            return self.meet(origin, direction, strides=3) < 1.0
+        return self._shaded(origin, direction)
 
-    def normal(self, point: Tensor) -> Tensor:
+    @cached_property
+    def normal(self) -> Callable[[Tensor], Tensor]:
         """The outward unit normal at points [3, M] on or near the surface. [3, M]"""
-        if self.name == "sphere":
-            return unit(point)
-        parts = []
-        for axis in range(3):
-            step = torch.zeros(3, 1, device=point.device, dtype=point.dtype)
-            step[axis] = self.slope
-            parts.append(self.distance(point + step) - self.distance(point - step))
-        return unit(torch.stack(parts))
+
+        def normal(point: Tensor) -> Tensor:
+            if self.name == "sphere":
+                return unit(point)
+            x, y, z = point
+            step = self.slope
+            across = self.distance(torch.stack([x + step, y, z])) - self.distance(torch.stack([x - step, y, z]))
+            along = self.distance(torch.stack([x, y + step, z])) - self.distance(torch.stack([x, y - step, z]))
+            above = self.distance(torch.stack([x, y, z + step])) - self.distance(torch.stack([x, y, z - step]))
+            return unit(torch.stack([across, along, above]))
+
+        return fused(normal)

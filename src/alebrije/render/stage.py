@@ -46,10 +46,9 @@ class Stage:
         """Where the tensors are."""
         return self.camera.device
 
-    def object(self, item: int) -> tuple[Tensor, Tensor]:
-        """Centre [3, B] and reach [B] of one object of every scene."""
-        places = slice(item, None, self.objects)
-        return self.centre[:, places], self.reach[places]
+    def scene_of(self, place: Tensor) -> Tensor:
+        """The scenes that objects belong to."""
+        return place.div(self.objects, rounding_mode="floor")
 
     def by_shape(self, place: Tensor) -> Iterator[tuple[str, Tensor]]:
         """The name of each shape that occurs among objects, and the rows where it does."""

@@ -1,0 +1,262 @@
+"""Sprites: equal to the released images, both paths to each other, and masks to the outlines."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageDraw
+
+from alebrije.errors import InputError
+from alebrije.render.lanczos import lanczos_weights, shrink_spans
+from alebrije.render.outlines import OUTLINES, painted_spans, sides, sides_of
+from alebrije.render.sprites import drawing_order, render_sprites
+from alebrije.scenes import Factor, Scenes, Vocabulary
+from alebrije.worlds.vocabularies import CLEVR, SPRITES
+
+SHAPES = SPRITES["shape"].codes
+
+
+def random_scenes(count: int, objects: int = 2, seed: int = 0, low: float = -0.1, high: float = 1.1) -> Scenes:
+    """Scenes of all shapes and sizes that overlap and leave the frame."""
+    generator = torch.Generator().manual_seed(seed)
+    factors = torch.randint(0, 4, (count, objects, 3), generator=generator)
+    position = torch.rand(count, objects, 2, generator=generator, dtype=torch.float64) * (high - low) + low
+    return Scenes.of(SPRITES, factors, position)
+
+
+def one(color: int, shape: int, size: int, x: float = 0.5, y: float = 0.5) -> Scenes:
+    return Scenes.of(SPRITES, [[[color, shape, size]]], [[[x, y]]])
+
+
+def near_an_edge(exact: torch.Tensor, scenes: Scenes, size: int) -> torch.Tensor:
+    """Pixels that the Lanczos filter, three pixels wide to either side, can mix from several colours."""
+    masks = render_sprites(scenes, size).masks.float()[:, None]
+    reach = {"kernel_size": 9, "stride": 1, "padding": 4}  # one more for the half pixel at either end
+    return (F.max_pool2d(masks, **reach) != -F.max_pool2d(-masks, **reach)).expand_as(exact)
+
+
+def read_released(folder) -> tuple[Scenes, torch.Tensor]:
+    files = sorted((folder / "dSprites").rglob("*.json"))
+    objects = [json.loads(file.read_text())["objects"] for file in files]
+    factors = [
+        [[SPRITES[name].index_of_code(thing[name]) for name in ("color", "shape", "size")] for thing in scene]
+        for scene in objects
+    ]
+    images = np.stack([np.asarray(Image.open(file.with_suffix(".png")).convert("RGB")) for file in files])
+    scenes = Scenes.of(SPRITES, factors, [[thing["2d_coords"] for thing in scene] for scene in objects])
+    return scenes, torch.from_numpy(images).permute(0, 3, 1, 2)
+
+
+def test_exact_path_equals_every_released_image(svib_samples):
+    scenes, released = read_released(svib_samples)
+    assert len(scenes) >= 100
+    assert torch.equal(render_sprites(scenes, path="exact").images, released)
+
+
+def test_fast_path_comes_within_a_level_of_every_released_image(svib_samples):
+    scenes, released = read_released(svib_samples)
+    off = (render_sprites(scenes).images.int() - released.int()).abs()
+    assert off.max() <= 1
+    assert (off > 0).float().mean() < 1e-5
+
+
+@pytest.mark.parametrize(("objects", "size"), [(2, 128), (5, 128), (2, 64), (3, 50), (1, 4)])
+def test_fast_path_equals_the_exact_one_away_from_edges_and_nearly_at_them(objects, size):
+    scenes = random_scenes(200 if size == 128 and objects == 2 else 40, objects, seed=size + objects)
+    fast, exact = (render_sprites(scenes, size, path=path).images.int() for path in ("fast", "exact"))
+    edge = near_an_edge(exact, scenes, size)
+    off = (fast - exact).abs()
+    assert not off[~edge].any()
+    assert off[edge].float().mean() < 1e-3
+    assert off.max() <= 1
+
+
+@pytest.mark.parametrize("pixels", [20, 320, 1280])  # at 20 many corners share a row
+def test_spans_are_the_pixels_that_pillow_fills(pixels):
+    scenes = random_scenes(100, 1, seed=pixels)
+    corners = sides_of(scenes.factor("shape"), SHAPES, scenes.codes("size"), scenes.position, pixels)
+    left, right = painted_spans(corners, pixels)
+    column = torch.arange(pixels)
+    ours = (left[:, 0, :, None] <= column) & (column < right[:, 0, :, None])
+    for row, scene in enumerate(scenes):
+        canvas = Image.new("L", (pixels, pixels))
+        outline = (
+            OUTLINES[SHAPES[int(scene.factor("shape"))]] * float(scene.codes("size")) + scene.position[0, 0].numpy()
+        )
+        ImageDraw.Draw(canvas).polygon([tuple(corner) for corner in outline * pixels], fill=1)
+        assert np.array_equal(ours[row].numpy(), np.asarray(canvas) > 0)
+
+
+def test_shrinking_an_even_canvas_changes_nothing():
+    spans = torch.full((1, 1, 400), 400, dtype=torch.int32)
+    image = shrink_spans(torch.zeros_like(spans), spans, torch.tensor([[[255.0, 127.0, 1.0]]]), 40)
+    assert torch.equal(image, torch.tensor([255, 127, 1], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 40, 40))
+
+
+def test_weights_of_a_pixel_sum_to_one():
+    assert np.allclose(lanczos_weights(9).sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_outlines_have_area_one_and_two_rising_sides(shape):
+    x, y = OUTLINES[shape].T
+    area = 0.5 * (x * np.roll(y, -1) - y * np.roll(x, -1)).sum()
+    assert area == pytest.approx(1)
+    assert OUTLINES[shape].mean(axis=0) == pytest.approx([0, 0], abs=1e-12)
+    assert all((np.diff(side[:, 1]) > 0).all() for side in sides(OUTLINES[shape]))
+
+
+@pytest.mark.parametrize("shape", range(4))
+@pytest.mark.parametrize("size", range(4))
+def test_area_is_the_size_squared(shape, size):
+    frames = render_sprites(one(0, shape, size), channels="rgb")
+    wanted = (SPRITES["size"].codes[size] * 128) ** 2
+    assert frames.total.item() == pytest.approx(wanted, rel=0.06)  # centres fall in or out by whole columns
+    assert frames.images[0, 1].sum().item() / 255 == pytest.approx(wanted, rel=0.03)
+
+
+def test_channels():
+    blue = render_sprites(one(2, 2, 3), channels="rgb").images[0, :, 64, 64]
+    assert blue.tolist() == [0, 127, 255]
+    for path in ("fast", "exact"):
+        assert render_sprites(one(2, 2, 3), path=path).images[0, :, 64, 64].tolist() == [255, 127, 0]
+
+
+def test_y_points_up():
+    frames = render_sprites(one(0, 2, 0, x=0.2, y=0.9), channels="rgb")
+    row, column = (frames.masks[0] > 0).nonzero().double().mean(0).tolist()
+    assert (row, column) == (pytest.approx(0.1 * 128 - 0.5, abs=0.5), pytest.approx(0.2 * 128 - 0.5, abs=0.5))
+    assert frames.images[0, 1, round(row), round(column)] == 255
+
+
+@pytest.mark.parametrize("path", ["fast", "exact"])
+def test_a_later_colour_covers_an_earlier_one_whatever_the_order_of_objects(path):
+    above, below = [3, 2, 1], [0, 2, 3]
+    for objects, label in (([above, below], 1), ([below, above], 2)):
+        frames = render_sprites(Scenes.of(SPRITES, [objects], [[[0.5, 0.5], [0.5, 0.5]]]), path=path, channels="rgb")
+        assert frames.images[0, :, 64, 64].tolist() == [255, 127, 0]
+        assert frames.masks[0, 64, 64] == label
+        assert frames.total[0, 2 - label] > frames.visible[0, 2 - label] > 0
+
+
+def test_among_equal_colours_the_right_one_covers():
+    scenes = Scenes.of(SPRITES, [[[1, 0, 3], [1, 2, 3], [0, 2, 3]]], [[[0.6, 0.5], [0.5, 0.5], [0.9, 0.5]]])
+    assert drawing_order(scenes).tolist() == [[2, 1, 0]]
+    assert render_sprites(scenes).masks[0, 64, 70] == 1
+
+
+@pytest.mark.parametrize("path", ["fast", "exact"])
+def test_absent_objects_are_not_drawn(path):
+    scenes = random_scenes(8, 2, seed=1)
+    alone = Scenes.of(SPRITES, scenes.factors[:, :1], scenes.position[:, :1])
+    hidden = Scenes.of(SPRITES, scenes.factors, scenes.position, present=[[True, False]] * 8)
+    left, right = render_sprites(alone, path=path), render_sprites(hidden, path=path)
+    assert torch.equal(left.images, right.images)
+    assert torch.equal(left.masks, right.masks)
+    assert not right.visible[:, 1].any()
+    assert not right.total[:, 1].any()
+
+
+def test_masks_part_the_frame():
+    scenes = random_scenes(50, 3, seed=2)
+    frames = render_sprites(scenes)
+    assert frames.masks.max() <= 3
+    for k in range(3):
+        assert torch.equal(frames.visible[:, k], (frames.masks == k + 1).sum((1, 2)))
+        single = Scenes.of(SPRITES, scenes.factors[:, k : k + 1], scenes.position[:, k : k + 1])
+        assert torch.equal(frames.total[:, k], render_sprites(single).visible[:, 0])
+    assert (frames.visible <= frames.total).all()
+
+
+def test_masks_hold_the_pixels_whose_centre_is_inside():
+    path = pytest.importorskip("matplotlib.path")
+    scenes = random_scenes(16, 1, seed=3)
+    frames = render_sprites(scenes)
+    column, row = np.meshgrid(np.arange(128) + 0.5, 127.5 - np.arange(128))
+    centres = np.stack([column, row], axis=-1).reshape(-1, 2) / 128
+    for scene, mask in zip(scenes, frames.masks, strict=True):
+        outline = (
+            OUTLINES[SHAPES[int(scene.factor("shape"))]] * float(scene.codes("size")) + scene.position[0, 0].numpy()
+        )
+        inside = path.Path(outline).contains_points(centres).reshape(128, 128)
+        assert np.array_equal(inside, mask.numpy() > 0)
+
+
+def test_a_batch_is_its_scenes_and_may_be_empty():
+    scenes = random_scenes(37, 2, seed=5)
+    whole = render_sprites(scenes, 32)
+    parts = [render_sprites(scene, 32) for scene in scenes]
+    assert torch.equal(whole.images, torch.cat([part.images for part in parts]))
+    assert torch.equal(whole.masks, torch.cat([part.masks for part in parts]))
+    assert render_sprites(scenes[:0], 32).images.shape == (0, 3, 32, 32)
+    nobody = Scenes.of(SPRITES, torch.zeros(2, 0, 3), torch.zeros(2, 0, 2))
+    for path in ("fast", "exact"):
+        assert not render_sprites(nobody, 32, path=path).images.any()
+
+
+def test_sprites_far_outside_leave_the_frame_black():
+    frames = render_sprites(random_scenes(8, 2, low=40.0, high=50.0), 32)
+    assert not frames.images.any()
+    assert not frames.total.any()
+
+
+def test_other_colours_and_sizes_than_svibs():
+    vocabulary = Vocabulary(
+        "own", (Factor("size", (0.03, 0.8)), Factor("shape", ("star_4",)), Factor("color", ("grey",), ((3, 90, 201),)))
+    )
+    scenes = Scenes.of(vocabulary, [[[0, 0, 0], [1, 0, 0]]], [[[0.31, 0.77], [0.52, 0.49]]])
+    fast, exact = (render_sprites(scenes, path=path).images.int() for path in ("fast", "exact"))
+    assert (fast - exact).abs().max() <= 1
+
+
+BAD_SCENES = {
+    "no outline of the shape 'SmoothCube_v2'": Scenes.of(CLEVR, [[[0, 0, 0, 0]]], [[[0.0, 0.0, 1.0]]]),
+    "upright": Scenes.of(SPRITES, [[[0, 0, 0]]], [[[0.5, 0.5]]], rotation=[[0.1]]),
+    "positions of the shape": Scenes.of(SPRITES, [[[0, 0, 0]]], [[[0.5, 0.5, 0.5]]]),
+    "no outline of the shape 'spiral'": Scenes.of(
+        Vocabulary("own", (SPRITES["color"], Factor("shape", ("spiral",)), SPRITES["size"])), [[[0, 0, 0]]], [[[0, 0]]]
+    ),
+    "three whole levels": Scenes.of(
+        Vocabulary("own", (Factor("color", ("red",), ((0.9, 0, 0),)), SPRITES["shape"], SPRITES["size"])),
+        [[[0, 0, 0]]],
+        [[[0, 0]]],
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD_SCENES)
+def test_unusable_scenes_are_refused(message):
+    with pytest.raises(InputError, match=message):
+        render_sprites(BAD_SCENES[message])
+
+
+def test_scenes_without_the_factors_are_refused():
+    toy = Vocabulary("toy", (Factor("color", ("red",), ((255, 0, 0),)),))
+    with pytest.raises(InputError, match="toy has no shape and no size"):
+        render_sprites(Scenes.of(toy, [[[0]]], [[[0.5, 0.5]]]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"size": 0}, "size must be"),
+        ({"size": 12.5}, "size must be"),
+        ({"path": "quick"}, "path must be 'fast' or 'exact', not 'quick'"),
+        ({"channels": "bgr"}, "channels must be 'released' or 'rgb', not 'bgr'"),
+    ],
+)
+def test_unusable_arguments_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        render_sprites(one(0, 0, 0), **arguments)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_cuda_draws_the_same():
+    scenes = random_scenes(300, 3, seed=6)
+    here, there = render_sprites(scenes), render_sprites(scenes, device="cuda")
+    assert there.images.device.type == "cuda"
+    assert (here.images.int() - there.images.cpu().int()).abs().max() <= 1
+    assert torch.equal(here.masks, there.masks.cpu())
+    assert torch.equal(here.total, there.total.cpu())
