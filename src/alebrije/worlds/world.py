@@ -1,0 +1,190 @@
+"""Worlds: a vocabulary, a sampler of scenes and a renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from alebrije.errors import InputError
+from alebrije.render.frames import Frames
+from alebrije.scenes import Scenes, Vocabulary
+from alebrije.worlds.samplers import Crowd, Grid, Sampler, SolidPairs, SpritePairs
+from alebrije.worlds.streams import SAMPLE, combination_table, draw_stream, whole_number
+from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, DSPRITES, ROOMS, SPRITES
+
+Painter = Callable[..., Frames]
+Progress = Callable[[int, int], object]  # how many are done, of how many
+
+_AT_A_TIME = {"cpu": 64}
+_AT_A_TIME_ELSEWHERE = 512
+
+
+@dataclass(frozen=True)
+class World:
+    """A world by name: `vocabulary` says what its objects can be, `sample` draws scenes and `render` draws pictures.
+
+    >>> from alebrije import worlds
+    >>> world = worlds.get("sprites")
+    >>> scenes = world.sample(3, seed=1)
+    >>> scenes.describe()[0]
+    'blue square large, orange square tiny'
+    >>> world.render(scenes, size=64).images.shape
+    torch.Size([3, 3, 64, 64])
+    """
+
+    name: str
+    vocabulary: Vocabulary
+    sampler: Sampler
+    painter: Painter
+    size: int  # of the published images, in pixels a side
+
+    def sample(
+        self, n: int, seed: int = 0, combinations: Sequence[Sequence[int]] | None = None, start: int = 0
+    ) -> Scenes:
+        """Scenes `start` to `start + n` of the endless stream that belongs to `seed`, the same on every machine.
+
+        A scene depends on the seed and on its number in the stream and on nothing else, so `sample(100)` is the
+        beginning of `sample(1000)`, and `sample(900, start=100)` the rest of it. Objects are drawn from
+        `combinations`, such as those of a split, or from all, with replacement: all of them make what SVIB calls the
+        omni-composition set.
+
+        >>> from alebrije import worlds
+        >>> world = worlds.get("sprites")
+        >>> world.sample(10).equals(world.sample(100)[:10]), world.sample(5, start=95).equals(world.sample(100)[95:])
+        (True, True)
+        >>> world.sample(1, combinations=[(0, 1, 2)]).describe()
+        ['green triangle medium, green triangle medium']
+        """
+        table = combination_table(self.vocabulary, combinations)
+        return draw_stream(lambda generator: self.sampler.block(generator, table), n, seed, start, SAMPLE)
+
+    def grid(self, indices: Any) -> Scenes:
+        """The scenes of dSprites or rooms by their index in the original file, the last factor fastest.
+
+        >>> from alebrije import worlds
+        >>> worlds.get("rooms").grid([0, 479_999]).factors[:, 0].tolist()
+        [[0, 0, 0, 0, 0, 0], [9, 9, 9, 7, 3, 14]]
+        """
+        if not isinstance(self.sampler, Grid):
+            raise InputError(f"{self.name} is no grid of all combinations; dsprites and rooms are")
+        index = np.asarray(indices)
+        if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
+            raise InputError(f"indices must be a list of whole numbers, not {index.dtype} of shape {list(index.shape)}")
+        if index.size and not 0 <= int(index.min()) <= int(index.max()) < self.vocabulary.size:
+            raise InputError(f"indices must lie in 0..{self.vocabulary.size - 1} in {self.name}")
+        factors = np.stack(np.unravel_index(index.astype(np.int64), self.vocabulary.counts), axis=-1)
+        return self.sampler.scenes(factors[:, None])
+
+    def render(
+        self,
+        scenes: Scenes,
+        size: int | None = None,
+        device: str | torch.device = "cpu",
+        progress: Progress | None = None,
+        **look: Any,
+    ) -> Frames:
+        """Pictures and masks of scenes, `size` pixels a side (by default as published), drawn and left on `device`.
+
+        The scenes may lie on any device. They are drawn a batch at a time; after each, `progress` is told how many are
+        done, of how many. `look` goes to the renderer: sprites know `path` and `channels`
+        (`alebrije.render.sprites.render_sprites`).
+        """
+        if scenes.vocabulary != self.vocabulary:
+            raise InputError(
+                f"the world {self.name} renders scenes of the vocabulary {self.vocabulary.name}, "
+                f"not of {scenes.vocabulary.name}"
+            )
+        side = self.size if size is None else whole_number(size, "size")
+        if side < 1:
+            raise InputError("size must be at least one pixel")
+        step = _AT_A_TIME.get(torch.device(device).type, _AT_A_TIME_ELSEWHERE)
+        frames = []
+        for begin in range(0, max(len(scenes), 1), step):
+            frames.append(self.painter(scenes[begin : begin + step], size=side, device=device, **look))
+            if progress is not None:
+                progress(min(begin + step, len(scenes)), len(scenes))
+        return frames[0] if len(frames) == 1 else Frames.concatenate(frames)
+
+
+# Renderers are imported when they are first used: drawing scenes needs none of them.
+
+
+def _paint_sprites(scenes: Scenes, **look: Any) -> Frames:
+    from alebrije.render.sprites import render_sprites
+
+    return render_sprites(scenes, **look)
+
+
+def _paint_solid(scenes: Scenes, **look: Any) -> Frames:
+    from alebrije.render.solid import render_solid
+
+    return render_solid(scenes, **look)
+
+
+def _paint_dsprites(scenes: Scenes, **look: Any) -> Frames:
+    from alebrije.render.dsprites import render_dsprites
+
+    return render_dsprites(scenes, **look)
+
+
+def _paint_rooms(scenes: Scenes, **look: Any) -> Frames:
+    from alebrije.render.rooms import render_rooms
+
+    return render_rooms(scenes, **look)
+
+
+def _clevr_many(name: str, most: int) -> World:
+    # CLEVR asks for 200 pixels of 320 x 240. Our pictures are square and as wide as those are, in the same scene, so
+    # the same part of an object's surface is 200 x (128 / 320)^2 = 32 pixels at 128 x 128.
+    return World(name, CLEVR_MANY, Crowd(CLEVR_MANY, 3, most, size=128, least=32), _paint_solid, 128)
+
+
+def _coat(name: str, correlated: bool) -> World:
+    sampler = Crowd(COAT, 3, 6, size=240, least=200, corner=3.5, correlated=correlated)
+    return World(name, COAT, sampler, _paint_solid, 128)
+
+
+_WORLDS = {
+    world.name: world
+    for world in (
+        World("sprites", SPRITES, SpritePairs(SPRITES), _paint_sprites, 128),
+        World("clevr", CLEVR, SolidPairs(CLEVR, targets_apart=False), _paint_solid, 128),
+        World("clevrtex", CLEVRTEX, SolidPairs(CLEVRTEX, targets_apart=True), _paint_solid, 128),
+        World("dsprites", DSPRITES, Grid(DSPRITES, columns=2), _paint_dsprites, 64),
+        World("rooms", ROOMS, Grid(ROOMS, columns=3), _paint_rooms, 64),
+        _clevr_many("clevr6", most=6),
+        _clevr_many("clevr10", most=10),
+        _coat("coat", correlated=False),
+        _coat("coat-correlated", correlated=True),
+    )
+}
+
+
+def names() -> tuple[str, ...]:
+    """The names of all worlds: the five, then the variants of CLEVR with many objects.
+
+    >>> names()
+    ('sprites', 'clevr', 'clevrtex', 'dsprites', 'rooms', 'clevr6', 'clevr10', 'coat', 'coat-correlated')
+    """
+    return tuple(_WORLDS)
+
+
+def get(name: str) -> World:
+    """A world by its name.
+
+    - `sprites`, `clevr`, `clevrtex`: the three of SVIB, two objects in every scene.
+    - `dsprites`, `rooms`: one object, all combinations of the factors of dSprites and 3D Shapes.
+    - `clevr6`, `clevr10`: CLEVR's own scenes, of 3 to 6 or to 10 objects.
+    - `coat`, `coat-correlated`: COAT's training scenes, of 3 to 6 objects on grounds of five colours; correlated, all
+      objects of a scene share colour and material and stand close together.
+
+    >>> get("clevr").vocabulary.names
+    ('color', 'shape', 'size', 'material')
+    """
+    if name not in _WORLDS:
+        raise InputError(f"there is no world {name!r}; there are {', '.join(_WORLDS)}")
+    return _WORLDS[name]
