@@ -44,28 +44,33 @@ def from_ground(light: Lighting, lamps: Tensor, scene: Tensor, point: Tensor, no
     return below * (share * 0.8) + backdrop(point) * (1.0 - share)
 
 
-@fused
-def from_objects(
-    centre: Tensor, size: Tensor, colour: Tensor, sides: Tensor, point: Tensor, objects: int
-) -> tuple[Tensor, Tensor]:
+def from_objects(stage: Stage, light: Lighting, point: Tensor, colour: Tensor) -> tuple[Tensor, Tensor]:
     """Light that the ground [3, B, P] receives from the objects, and the share of the backdrop that they hide.
 
-    `colour` [3, places] is what the objects reflect, black and of size 0 where they are absent; `sides` is what
-    `lit_sides` gives.
+    `colour` [3, places] is what the objects reflect.
     """
     received, hidden = torch.zeros_like(point), torch.zeros_like(point[0])
-    for item in range(objects):
-        middle, half = centre[:, item::objects], size[item::objects]
-        constant, cosine, sine = sides[:, :, item::objects, None]
-        offset = middle[..., None] - point
-        square = dot(offset, offset)
-        # a sphere above level ground, seen under a small angle
-        share = middle[2][:, None] * square.rsqrt() * ((1.2 * half * half)[:, None] / square).clamp_max(1.0)
-        flat = (offset[0].square() + offset[1].square()).clamp_min(1e-6).rsqrt()
-        facing = constant - cosine * (offset[0] * flat) - sine * (offset[1] * flat)
-        received = received + facing.clamp_min(0.0) * (colour[:, item::objects, None] * (share * 0.9))
-        hidden = hidden + share
+    sides, here = lit_sides(stage, light), stage.reach > 0
+    for item in range(stage.objects):
+        places = slice(item, None, stage.objects)
+        centre, size = stage.centre[:, places], stage.size[places] * here[places]
+        received, hidden = add_object(centre, size, colour[:, places], sides[:, :, places], point, received, hidden)
     return received, hidden.clamp_max(1.0)
+
+
+@fused
+def add_object(
+    centre: Tensor, size: Tensor, colour: Tensor, sides: Tensor, point: Tensor, received: Tensor, hidden: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Add the light of one object of every scene to what the ground receives, and its share of the sky."""
+    constant, cosine, sine = sides[..., None]
+    offset = centre[..., None] - point
+    square = dot(offset, offset)
+    # a sphere above level ground, seen under a small angle
+    share = centre[2][:, None] * square.rsqrt() * ((1.2 * size * size)[:, None] / square).clamp_max(1.0)
+    flat = (offset[0].square() + offset[1].square()).clamp_min(1e-6).rsqrt()
+    facing = constant - cosine * (offset[0] * flat) - sine * (offset[1] * flat)
+    return received + facing.clamp_min(0.0) * (colour[..., None] * (share * 0.9)), hidden + share
 
 
 def lit_sides(stage: Stage, light: Lighting) -> Tensor:

@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+Width = float | Tensor  # alpha of a microfacet lobe, the same everywhere or one for each point
+
 
 def fresnel(cosine: Tensor, index: float) -> Tensor:
     """Share of light that a smooth dielectric reflects, seen at this cosine."""
@@ -20,7 +22,7 @@ def fresnel(cosine: Tensor, index: float) -> Tensor:
     return 0.5 * a * a * (1.0 + b * b)
 
 
-def ggx(hx: Tensor, hy: Tensor, hz: Tensor, nl: Tensor, nv: Tensor, wide: tuple[float, float]) -> Tensor:
+def ggx(hx: Tensor, hy: Tensor, hz: Tensor, nl: Tensor, nv: Tensor, wide: tuple[Width, Width]) -> Tensor:
     """Microfacets after Trowbridge and Reitz, stretched; `h` in the frame of tangent, bitangent and normal."""
     ax, ay = wide
     spread = 1.0 / (math.pi * ax * ay * ((hx / ax).square() + (hy / ay).square() + hz.square()).square())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alebrije.render.bounce import backdrop, from_ground, from_objects, ground_radiance, lit_sides
+from alebrije.render.bounce import backdrop, from_ground, from_objects, ground_radiance
 from alebrije.render.brdf import beckmann, fresnel, ggx, velvet
 from alebrije.render.fragments import Fragments
 from alebrije.render.fusing import fused
@@ -37,11 +37,7 @@ class ClevrLook:
     def ground(self, point: Tensor) -> Tensor:
         """Radiance of the ground at points [3, B, P]. [3, B, P]"""
         stage = self.stage
-        here = (stage.reach > 0).float()
-        sides = lit_sides(stage, self.light)
-        received, hidden = from_objects(
-            stage.centre, stage.size * here, self.colour * here, sides, point, stage.objects
-        )
+        received, hidden = from_objects(stage, self.light, point, self.colour)
         lit = shadowed(stage, self.light, None, point)
         return plain_ground(self.light, stage.lamps, point, lit, received, hidden, self.albedo)
 

@@ -12,6 +12,7 @@ import torch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+WORTH_IT = 4096  # shorter lists are not worth a kernel of their own
 _FUSING: ContextVar[bool] = ContextVar("fusing", default=False)
 
 
@@ -30,11 +31,17 @@ def fused(function: Function) -> Function:
     compiled: list[Callable[..., Any]] = []
 
     @wraps(function)
-    def call(*arguments: Any, **settings: Any) -> Any:
-        if torch.compiler.is_compiling() or not _FUSING.get():
-            return function(*arguments, **settings)
+    def call(*arguments: Any) -> Any:
+        if torch.compiler.is_compiling() or not _FUSING.get() or _largest(arguments) < WORTH_IT:
+            return function(*arguments)
         if not compiled:
             compiled.append(torch.compile(function, dynamic=True))
-        return compiled[0](*arguments, **settings)
+        # one function may serve many shapes and many kinds of points, each of which is compiled for itself
+        with torch._dynamo.config.patch(recompile_limit=64):
+            return compiled[0](*arguments)
 
     return call  # type: ignore[return-value]
+
+
+def _largest(arguments: tuple[Any, ...]) -> int:
+    return max((argument.numel() for argument in arguments if isinstance(argument, torch.Tensor)), default=0)

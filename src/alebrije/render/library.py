@@ -18,6 +18,7 @@ from alebrije.render.shapes import (
     cube_distance,
     cylinder_distance,
     polyhedron_distance,
+    polyhedron_hull,
     sphere_distance,
     sphere_hull,
     torus_distance,
@@ -55,7 +56,7 @@ def _teapot() -> Shape:
 
 def _cone() -> Shape:
     top, bottom, width = 1.011, -1.005, 0.976
-    distance = cone_distance(width, bottom, top, rim=0.086, tip=0.045)
+    distance = cone_distance(width, bottom, top, rim=0.086, tip=0.035)
     return Shape("cone", distance, tube_hull(1.0 + SWELL, bottom - SWELL, top + SWELL), 1.45)
 
 
@@ -88,8 +89,8 @@ def _icosahedron() -> Shape:
         (math.sqrt(1 - up * up) * math.cos(azimuth), math.sqrt(1 - up * up) * math.sin(azimuth), up)
         for up, azimuth in faces
     )
-    hull = sphere_hull(1.26)
-    return Shape("icosahedron", polyhedron_distance(normals, inner, centre), hull, 1.26)
+    distance, hull = polyhedron_distance(normals, inner, centre), polyhedron_hull(normals, inner, centre)
+    return Shape("icosahedron", distance, hull, 1.26, hull_is_shape=True, middle=centre, shade=hull)
 
 
 def _torus() -> Shape:

@@ -63,9 +63,9 @@ def shadowed(
     own: Tensor | None = None,
     points: tuple[tuple[float, float], ...] = SOFT,
 ) -> Tensor:
-    """The share of each lamp and of the sun that points see, [3, M] with their `scene` [M] or [3, B, P] without. [4, ...]
+    """The share of each lamp and of the sun that points see. [4, ...]
 
-    Shadows are cast from the `points` of each lamp.
+    Points are [3, M] with their `scene` [M], or [3, B, P] without. Shadows are cast from the `points` of each lamp.
     """
     corners = []
     for lamp, place in zip(light.lamps, stage.lamps, strict=True):

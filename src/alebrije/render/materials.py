@@ -127,8 +127,8 @@ def _copper_chainmail(uv: Tensor) -> _Finish:
     worn = layered_noise(uv, Field(240, 240, 301))[0][0]
     dull = (0.5 + 0.5 * worn + 0.4 * (rings.identity - 0.5)).clamp(0, 1)
     seen = rings.height[:, None]
-    albedo = _blend((0.08, 0.053, 0.046), (0.17, 0.109, 0.095), dull) * (0.3 + 0.7 * seen)
-    specular = _blend((0.72, 0.50, 0.44), (0.42, 0.26, 0.22), dull) * (0.25 + 0.75 * seen)
+    albedo = _blend((0.06, 0.037, 0.031), (0.13, 0.078, 0.066), dull) * (0.3 + 0.7 * seen)
+    specular = _blend((0.56, 0.37, 0.31), (0.32, 0.19, 0.155), dull) * (0.25 + 0.75 * seen)
     return _Finish(albedo, specular, 0.46 + 0.12 * dull, rings.slope, rings.solid)
 
 
@@ -148,19 +148,19 @@ def _fleece(uv: Tensor) -> _Finish:
     (pile, brushed), (pile_slope, _) = layered_noise(uv, Field(310, 310, 501, octaves=2), Field(12, 12, 502))
     light = (0.5 + 0.4 * pile + 0.15 * brushed).clamp(0, 1)
     albedo = _blend((0.037, 0.110, 0.089), (0.049, 0.136, 0.110), light)
-    return _Finish(albedo, _gloss(uv, 0.03), 0.65 + 0.1 * pile, 0.055 * pile_slope)
+    return _Finish(albedo, _gloss(uv, 0.008), 0.65 + 0.1 * pile, 0.055 * pile_slope)
 
 
 def _spotty_metal(uv: Tensor) -> _Finish:
     fields = Field(64, 64, 601, octaves=3), Field(7, 7, 602, octaves=2), Field(130, 130, 603)
     (spots, clusters, brushed), (spots_slope, *_) = layered_noise(uv, *fields)
-    rust = step_between(0.44, 0.58, spots + 0.5 * clusters)
+    rust = step_between(0.48, 0.62, spots + 0.5 * clusters)
     stain = (0.35 + 0.9 * clusters + 0.35 * spots).clamp(0, 1)
-    steel = _blend((0.60, 0.58, 0.57), (0.36, 0.305, 0.275), stain)
+    steel = _blend((0.56, 0.54, 0.53), (0.32, 0.27, 0.245), stain)
     flakes = _blend((0.14, 0.055, 0.032), (0.50, 0.26, 0.18), (0.4 + brushed + 0.5 * spots).clamp(0, 1))
     albedo = flakes * rust[:, None] + _blend((0.006, 0.006, 0.006), (0.035, 0.026, 0.022), stain)
     specular = steel * (1 - rust[:, None]) + 0.03 * rust[:, None]
-    roughness = 0.29 + 0.05 * brushed + 0.10 * stain + 0.35 * rust
+    roughness = 0.26 + 0.04 * brushed + 0.07 * stain + 0.35 * rust
     return _Finish(albedo, specular, roughness, 0.003 * spots_slope * (1 + 16 * rust[:, None]))
 
 
@@ -177,7 +177,7 @@ def _terracotta(uv: Tensor) -> _Finish:
     on_stripe = torch.remainder(tiles.column + tiles.row, 3) == 0
     clay = torch.where((draw < torch.where(on_stripe, 0.75, 0.08))[:, None], yellow, red)
     albedo = torch.where(tiles.cap[:, None] > 0, clay, gutter) * tiles.shade[:, None]
-    return _Finish(albedo, _gloss(uv, 0.025), 0.55 + 0.1 * stained, tiles.slope + 0.03 * stained_slope)
+    return _Finish(albedo, _gloss(uv, 0.012), 0.55 + 0.1 * stained, tiles.slope + 0.03 * stained_slope)
 
 
 def _wood(uv: Tensor) -> _Finish:

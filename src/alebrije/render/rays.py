@@ -129,7 +129,8 @@ def first_hits(
     depth = meet(stage, place, stage.camera.index_select(1, scene), toward)
     met = torch.isfinite(depth).nonzero()[:, 0]
     place, pixel, ray, depth = place[met], pixel[met], ray[met], depth[met]
-    total = torch.bincount(place, minlength=stage.scenes * stage.objects).reshape(stage.scenes, stage.objects)
+    total = torch.zeros(stage.scenes * stage.objects, dtype=torch.int64, device=stage.device)
+    total.index_add_(0, place, torch.ones_like(place))
     slot = pixel * rays + ray
     nearest = torch.full((stage.scenes * size * size * rays,), math.inf, device=stage.device)
     nearest.scatter_reduce_(0, slot, depth, "amin")
@@ -138,4 +139,4 @@ def first_hits(
     owner = torch.full_like(nearest, math.inf)
     owner.scatter_reduce_(0, slot[front], place[front].float(), "amin")
     front = front[owner[slot[front]] == place[front].float()]
-    return Hits(place[front], pixel[front], ray[front], depth[front]), total
+    return Hits(place[front], pixel[front], ray[front], depth[front]), total.reshape(stage.scenes, stage.objects)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from alebrije.errors import InputError
 from alebrije.render.clevr import ClevrLook
+from alebrije.render.clevrtex import SOLID, SWELL, ClevrtexLook
 from alebrije.render.fragments import Sight, ground_points, see
 from alebrije.render.frames import Frames
+from alebrije.render.materials import MATERIALS
 from alebrije.render.stage import Stage, stand
-from alebrije.scenes import Scenes
+from alebrije.scenes import Scenes, Vocabulary
 
 GREY = (0.8, 0.8, 0.8)  # the ground of CLEVR
 
@@ -18,13 +22,28 @@ GREY = (0.8, 0.8, 0.8)  # the ground of CLEVR
 def render_solid(scenes: Scenes, size: int = 128, device: str | torch.device = "cpu") -> Frames:
     """Draw scenes of clevr, clevrtex and their kin.
 
-    Two by two rays for every pixel on an outline, one for the others; soft shadows from the area lamps, one mirror
-    bounce for metal. Masks tell what the centre of each pixel sees.
+    Worlds with colours are drawn as CLEVR: two by two rays for every pixel on an outline, and masks that tell what the
+    centre of each pixel sees. Worlds of textured materials are drawn as CLEVRTex: four by four rays on outlines, and as
+    in the released masks an object is there if it covers an eighth of the pixel. Shadows are soft, metal mirrors once.
     """
     if size < 8:
         raise InputError(f"images need a size of at least 8 pixels, not {size}")
-    scenes = scenes.to(device)
-    return _draw_clevr(scenes, size)
+    draw = _painter(scenes.vocabulary)
+    return draw(scenes.to(device), size)
+
+
+def _painter(vocabulary: Vocabulary) -> Callable[[Scenes, int], Frames]:
+    """How scenes of a vocabulary are drawn."""
+    known = vocabulary.names
+    if {"shape", "size", "material"} <= set(known):
+        if "color" in known:
+            return _draw_clevr
+        if {*vocabulary["material"].values, *vocabulary.background.values} <= set(MATERIALS):
+            return _draw_clevrtex
+    raise InputError(
+        f"{vocabulary.name} cannot be drawn: solid worlds have the factors shape, size and material, and a color "
+        f"or all its materials and backgrounds among {', '.join(MATERIALS)}"
+    )
 
 
 def _draw_clevr(scenes: Scenes, size: int) -> Frames:
@@ -37,17 +56,34 @@ def _draw_clevr(scenes: Scenes, size: int) -> Frames:
     look = ClevrLook(stage, colour, metal, table[scenes.background].T.contiguous())
     point, share = ground_points(stage, size, sight.fragments)
     image = (look.ground(point) * share).reshape(3, -1)
-    image.index_add_(1, sight.fragments.pixel, look.objects(sight.fragments) * sight.fragments.weight)
+    if len(sight.fragments.pixel):
+        image.index_add_(1, sight.fragments.pixel, look.objects(sight.fragments) * sight.fragments.weight)
+    return _frames(stage, size, sight, look.develop(image), point)
+
+
+def _draw_clevrtex(scenes: Scenes, size: int) -> Frames:
+    kinds = [
+        torch.tensor([MATERIALS.index(value) for value in factor.values], device=scenes.device)
+        for factor in (scenes.vocabulary["material"], scenes.vocabulary.background)
+    ]
+    material, floor = kinds[0][scenes.factor("material")], kinds[1][scenes.background]
+    swell, solid = (torch.tensor(table, device=scenes.device)[material] for table in (SWELL, SOLID))
+    stage = stand(scenes, swell, solid)
+    sight = see(stage, size, grid=4, spread=1.0, least=0.12)
+    look = ClevrtexLook(stage, material.reshape(-1), floor, size)
+    level, share = ground_points(stage, size, sight.fragments)
+    point, normal = look.floor_points(level)
+    image = (look.ground(point, normal, share) * share).reshape(3, -1)
+    if len(sight.fragments.pixel):
+        image.index_add_(1, sight.fragments.pixel, look.objects(sight.fragments) * sight.fragments.weight)
     return _frames(stage, size, sight, look.develop(image), point)
 
 
 def _frames(stage: Stage, size: int, sight: Sight, image: Tensor, ground: Tensor) -> Frames:
     pixels = (image * 255.0 + 0.5).clamp(0.0, 255.0).to(torch.uint8)
     images = pixels.reshape(3, stage.scenes, size, size).permute(1, 0, 2, 3).contiguous()
-    count = stage.objects + 1
-    scene = torch.arange(stage.scenes, device=stage.device)[:, None, None] * count
-    seen = torch.bincount((sight.masks + scene).reshape(-1), minlength=stage.scenes * count)
+    seen = torch.stack([(sight.masks == item + 1).sum((1, 2)) for item in range(stage.objects)], 1)
     away = ground - stage.camera[..., None]
     floor = (away * stage.forward[..., None]).sum(0).reshape(sight.depth.shape)
     depth = torch.where(torch.isfinite(sight.depth), sight.depth, floor)
-    return Frames(images, sight.masks, seen.reshape(-1, count)[:, 1:], sight.total, depth)
+    return Frames(images, sight.masks, seen, sight.total, depth)
