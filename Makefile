@@ -19,6 +19,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/worlds.py
 
 readme: $(STAMP)
 	$(BIN)/python docs/metric_table.py

@@ -223,7 +223,7 @@ def test_devices_agree(name: str) -> None:
     here, there = render_solid(scenes, 128), render_solid(scenes, 128, "cuda").to("cpu")
     apart = (here.images.int() - there.images.int()).abs().amax(1)
     assert float((apart <= 1).float().mean()) >= 0.999
-    assert float((here.masks == there.masks).float().mean()) >= 0.9999
+    assert float((here.masks == there.masks).float().mean()) >= 0.999
 
 
 def test_ten_objects_are_drawn() -> None:

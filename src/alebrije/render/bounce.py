@@ -15,7 +15,7 @@ from torch import Tensor
 from alebrije.render.fusing import fused
 from alebrije.render.light import HARD, Lighting, irradiance, shadowed
 from alebrije.render.stage import Stage
-from alebrije.render.vectors import dot, picked
+from alebrije.render.vectors import dot, on_ground, picked
 
 AZIMUTHS = 8  # directions in which the sides of an object are lit
 
@@ -38,7 +38,7 @@ def ground_radiance(
 def from_ground(light: Lighting, lamps: Tensor, scene: Tensor, point: Tensor, normal: Tensor, albedo: Tensor) -> Tensor:
     """Light that surfaces receive from the ground beside them and from the backdrop. [3, M]"""
     height = point[2].clamp_min(0.05)
-    beside = torch.stack([point[0] + normal[0] * height, point[1] + normal[1] * height, torch.zeros_like(height)])
+    beside = on_ground(point + normal * height)
     below = ground_radiance(light, lamps, scene, beside, albedo, None) * math.pi
     share = (1.0 - normal[2]) / 2
     return below * (share * 0.8) + backdrop(point) * (1.0 - share)

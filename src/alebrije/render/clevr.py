@@ -15,7 +15,7 @@ from alebrije.render.fusing import fused
 from alebrije.render.light import CLEVR_LIGHT, HARD, Lighting, beams, irradiance, shadowed, tinted
 from alebrije.render.rays import nearest, normals
 from alebrije.render.stage import Stage
-from alebrije.render.vectors import cross, dot, mirrored, unit
+from alebrije.render.vectors import along_axes, cross, dot, mirrored, on_ground, unit
 from alebrije.render.view import srgb
 
 ROUGH = (0.15, 0.267)  # the metal's wide lobe, stretched by its anisotropy of .25: along the tangent and across
@@ -65,9 +65,9 @@ class ClevrLook:
         stage, scene = self.stage, self.stage.scene_of(place)
         centre = stage.centre.index_select(1, place)
         total, directions = polished(self.light, stage.lamps, scene, centre, point, normal, view, lit)
-        looks = len(WIDE) + 1
-        seen = self._surroundings(place.repeat(looks), point.repeat(1, looks), directions.reshape(3, -1))
-        mirror, *wide = seen.reshape(3, looks, -1).unbind(1)
+        count = len(directions)
+        seen = self._surroundings(place.repeat(count), point.repeat(1, count), torch.cat(directions, 1))
+        mirror, *wide = seen.reshape(3, count, -1).unbind(1)
         return (total + 0.6 * mirror + torch.stack(wide).mean(0) * 0.4) * self.colour.index_select(1, place)
 
     def _surroundings(self, own: Tensor, point: Tensor, direction: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ def rubber(
     away = mirrored(view, normal)
     share = (0.5 - away[2] / 0.7).clamp(0.0, 1.0)
     far = (point[2] / (-away[2]).clamp_min(0.12)).clamp_max(25.0)
-    spot = torch.stack([point[0] + away[0] * far, point[1] + away[1] * far, torch.zeros_like(far)])
+    spot = on_ground(point + away * far)
     sheen = sheen + ground_radiance(light, lamps, scene, spot, albedo, None) * (share * gloss)
     return body * colour + 0.8 * sheen
 
@@ -148,12 +148,12 @@ def polished(
     normal: Tensor,
     view: Tensor,
     lit: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """The lamps in a mirror and in a wide lobe, 3 to 2, and where else the two look: [3, M] and [3, looks, M]."""
+) -> tuple[Tensor, list[Tensor]]:
+    """The lamps in a mirror and in a wide lobe, 3 to 2, and where else the two look. [3, M] each"""
     nv = dot(normal, view).clamp(1e-2, 1.0)
     # the tangent runs around the object's upright axis
-    x, y, z = point - centre
-    across = unit(cross(normal, torch.stack([-y - 1e-4, x + 1e-4, torch.zeros_like(z)])))
+    offset = point - centre + along_axes((1e-4, 1e-4, 0.0), point)
+    across = unit(cross(normal, cross(along_axes((0.0, 0.0, 1.0), point).expand_as(point), offset)))
     along = cross(across, normal)
     total = torch.zeros_like(point)
     for toward, falling, tint in beams(light, lamps, scene, point, lit):
@@ -166,4 +166,4 @@ def polished(
     for a, b, reach in WIDE:
         facet = unit(normal + along * (a * reach * ROUGH[0]) + across * (b * reach * ROUGH[1]))
         looks.append(mirrored(view, facet))
-    return total, torch.stack(looks, 1)
+    return total, looks

@@ -15,7 +15,7 @@ from torch import Tensor
 from alebrije.render.fusing import fused
 from alebrije.render.shadows import lit_shares
 from alebrije.render.stage import Stage, looking
-from alebrije.render.vectors import dot, picked
+from alebrije.render.vectors import along_axes, dot, picked
 
 Colour = tuple[float, float, float]
 
@@ -88,14 +88,14 @@ def beams(light: Lighting, lamps: Tensor, scene: Tensor | None, point: Tensor, l
         toward = path * square.rsqrt()
         strength = -dot(toward, picked(forward, scene)).clamp_max(0.0) / square * (lamp.watts / 4)
         yield toward, strength if lit is None else strength * lit[index], lamp.colour
-    sunward = torch.stack([torch.full_like(point[0], part) for part in light.sunward])
+    sunward = along_axes(light.sunward, point).expand_as(point)
     strength = torch.full_like(point[0], light.sun)
     yield sunward, strength if lit is None else strength * lit[3], (1.0, 1.0, 1.0)
 
 
 def tinted(amount: Tensor, colour: Colour) -> Tensor:
     """An amount of light [...] in a colour. [3, ...]"""
-    return torch.stack([amount * channel for channel in colour])
+    return along_axes(colour, amount[None]) * amount
 
 
 @fused

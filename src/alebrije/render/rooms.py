@@ -23,7 +23,7 @@ from torch.nn.functional import avg_pool2d, grid_sample
 from alebrije.errors import InputError
 from alebrije.render.frames import Frames
 from alebrije.render.shapes import Hull, box_hull, sphere_hull, tube_hull
-from alebrije.render.vectors import dot, unit
+from alebrije.render.vectors import Vector, dot, unit
 from alebrije.scenes import Scenes
 
 SIDE = 64  # pixels of the original
@@ -83,10 +83,10 @@ def _capsule(radius: float, half: float) -> _Solid:
     straight = half - radius
     tube, ball = tube_hull(radius, -straight, straight), sphere_hull(radius)
 
-    def hull(origin: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
         entry, leave = tube(origin, direction)
         for height in (-straight, straight):
-            first, last = ball(origin - origin.new_tensor([0.0, 0.0, height])[:, None], direction)
+            first, last = ball((origin[0], origin[1], origin[2] - height), direction)
             entry, leave = torch.minimum(entry, first), torch.maximum(leave, last)
         return entry, leave
 

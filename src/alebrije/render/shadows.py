@@ -8,7 +8,7 @@ from torch import Tensor
 from alebrije.render.fusing import fused
 from alebrije.render.library import shape_named
 from alebrije.render.stage import Stage
-from alebrije.render.vectors import dot, length, picked
+from alebrije.render.vectors import Triple, dot, length, picked
 
 SUN_AWAY = 60.0  # where a ray to the sun may end
 
@@ -31,7 +31,7 @@ def lit_shares(
         body = torch.cat([centre, torch.stack([stage.size, stage.cosine, stage.sine, stage.solid])[:, places]])
         for index, name in enumerate(stage.shapes):
             kind = picked((stage.kind[places] == index)[None], scene)[0]
-            beam = (flags & kind).reshape(-1).nonzero()[:, 0]
+            beam = torch.stack([flag & kind for flag in flags]).reshape(-1).nonzero()[:, 0]
             if len(beam):
                 seen = _past(name, beam, body, corners, sunward, scene, points, wide)
                 lit[beam] = lit[beam] * seen
@@ -50,8 +50,8 @@ def touched(
     point: Tensor,
     own: Tensor | None,
     item: int,
-) -> Tensor:
-    """Between which points and lamps an object's bounding sphere stands. [lamps + 1, ...] bool"""
+) -> tuple[Tensor, ...]:
+    """Between which points and lamps an object's bounding sphere stands, for each lamp and the sun. [...] bool each"""
     free = picked(reach[None] > 0, scene)[0]
     if own is not None:
         free = free & ~((own == item) & picked(convex[None], scene)[0])
@@ -71,7 +71,7 @@ def touched(
     along = offset[0] * sunward[0] + offset[1] * sunward[1] + offset[2] * sunward[2]
     near = picked(reach[None], scene)[0]
     flags.append((dot(offset, offset) - along * along < near * near) & (along > -near) & free)
-    return torch.stack(flags)
+    return tuple(flags)
 
 
 def _past(
@@ -89,33 +89,34 @@ def _past(
     if shape.shade is not None:
         return shape.leaves(to_lamps, beam, body, corners, sunward, scene, points, wide)
     origin, way, solid = to_lamps(beam, body, corners, sunward, scene, points, wide)
-    samples = corners.shape[1]
-    hidden = shape.meet(origin.reshape(3, -1), way.reshape(3, -1), strides=3) < 1.0
-    return 1.0 - hidden.reshape(samples, -1).float().mean(0) * solid
+    hidden = shape.meet(torch.stack(origin).reshape(3, -1), torch.stack(way).reshape(3, -1), strides=6) < 1.0
+    return 1.0 - hidden.reshape(corners.shape[1], -1).float().mean(0) * solid
 
 
 @fused
 def to_lamps(
     beam: Tensor, body: Tensor, corners: Tensor, sunward: Tensor, scene: Tensor | None, points: Tensor, wide: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Rays from points to the corners of lamps, in unit coordinates of an object, [3, S, K] each, and its density [K].
+) -> tuple[Triple, Triple, Tensor]:
+    """Rays from points to the corners of lamps in unit coordinates of an object, and the object's density.
 
-    A beam is a lamp and a point in one number; `body` [7, B] holds centre, size, cosine, sine and density.
+    A beam is a lamp and a point in one number; `body` [7, B] holds centre, size, cosine, sine and density. Each
+    coordinate of a ray is [S, K], the density [K].
     """
     lamp = beam.div(points.shape[1], rounding_mode="floor")
     row = beam - lamp * points.shape[1]
     inside = row.div(wide, rounding_mode="floor") if scene is None else scene[row]
-    x, y, z, size, cosine, sine, solid = body[:, inside]
-    start = points[:, row]
+    size, cosine, sine, solid = body[3][inside], body[4][inside], body[5][inside], body[6][inside]
     lamps, samples, _, scenes = corners.shape
     table = corners.permute(2, 1, 0, 3).reshape(3, samples, lamps * scenes)
-    ends = table[:, :, lamp.clamp_max(lamps - 1) * scenes + inside]  # [3, S, K]
-    ends = torch.where(lamp == lamps, (start + SUN_AWAY * sunward[:, None])[:, None], ends)
-    centre = torch.stack([x, y, z])
-
-    def local(point: Tensor) -> Tensor:
-        a, b, c = (point - centre[:, None]) / size
-        return torch.stack([a * cosine + b * sine, b * cosine - a * sine, c])
-
-    origin = local(start[:, None].expand_as(ends))
-    return origin, local(ends) - origin, solid
+    spot = lamp.clamp_max(lamps - 1) * scenes + inside
+    origin, way = [], []
+    for axis in range(3):
+        start = points[axis][row]
+        origin.append((start - body[axis][inside]) / size)
+        # coordinates stay apart: stacking them here would have them computed three times over
+        path = torch.where(lamp == lamps, SUN_AWAY * sunward[axis], table[axis][:, spot] - start)
+        way.append(path / size)
+    turned = (origin[0] * cosine + origin[1] * sine, origin[1] * cosine - origin[0] * sine, origin[2])
+    headed = (way[0] * cosine + way[1] * sine, way[1] * cosine - way[0] * sine, way[2])
+    start_x, start_y, start_z = (part.expand(samples, -1) for part in turned)
+    return (start_x, start_y, start_z), headed, solid

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from alebrije.render.fusing import fused
-from alebrije.render.vectors import dot, length, unit
+from alebrije.render.vectors import Triple, Vector, dot, length, unit
 
 Distance = Callable[[Tensor], Tensor]  # points [3, M] -> [M]
 Walk = Callable[..., tuple[Tensor, Tensor]]
-Hull = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # origins, directions [3, M] -> entry, exit [M]
+Hull = Callable[[Vector, Vector], tuple[Tensor, Tensor]]  # origins, directions [3, M] -> entry, exit [M]
 
 STRIDE, STRIDES = 4, 12  # steps along a ray between two looks at which rays have arrived, and how many looks
 CLOSE = 1e-3  # a ray this near, in units of the half-size, has met the surface: a sixtieth of a pixel
@@ -114,7 +114,7 @@ def polyhedron_distance(normals: tuple[tuple[float, ...], ...], inner: float, ce
 def sphere_hull(radius: float) -> Hull:
     """Entry and exit of a ray through a sphere about the origin; the entry is infinite where it misses."""
 
-    def hull(origin: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
         a, b = dot(direction, direction), dot(origin, direction)
         c = dot(origin, origin) - radius * radius
         root = b * b - a * c
@@ -128,11 +128,14 @@ def sphere_hull(radius: float) -> Hull:
 def box_hull(low: tuple[float, float, float], high: tuple[float, float, float]) -> Hull:
     """Entry and exit of a ray through an upright box."""
 
-    def hull(origin: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-        inverse = 1.0 / direction
-        first = torch.stack([origin[axis].neg().add(low[axis]) for axis in range(3)]) * inverse
-        second = torch.stack([origin[axis].neg().add(high[axis]) for axis in range(3)]) * inverse
-        entry, leave = torch.minimum(first, second).amax(0), torch.maximum(first, second).amin(0)
+    def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
+        entries, exits = [], []
+        for start, way, least, most in zip(origin, direction, low, high, strict=True):
+            first, second = (least - start) / way, (most - start) / way
+            entries.append(torch.minimum(first, second))
+            exits.append(torch.maximum(first, second))
+        entry = torch.maximum(torch.maximum(entries[0], entries[1]), entries[2])
+        leave = torch.minimum(torch.minimum(exits[0], exits[1]), exits[2])
         missed = ~(entry <= leave)
         return entry.masked_fill(missed, math.inf), leave.masked_fill(missed, -math.inf)
 
@@ -142,7 +145,7 @@ def box_hull(low: tuple[float, float, float], high: tuple[float, float, float]) 
 def tube_hull(width: float, low: float, high: float) -> Hull:
     """Entry and exit of a ray through an upright cylinder."""
 
-    def hull(origin: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
         ox, oy, oz = origin
         dx, dy, dz = direction
         a = (dx * dx + dy * dy).clamp_min(1e-12)
@@ -161,7 +164,7 @@ def tube_hull(width: float, low: float, high: float) -> Hull:
 def polyhedron_hull(normals: tuple[tuple[float, ...], ...], inner: float, centre: float) -> Hull:
     """Entry and exit of a ray through a convex body with faces at `inner` from its centre on the axis."""
 
-    def hull(origin: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+    def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
         ox, oy, oz = origin[0], origin[1], origin[2] - centre
         dx, dy, dz = direction
         entry, leave = torch.full_like(ox, -math.inf), torch.full_like(ox, math.inf)
@@ -259,13 +262,13 @@ class Shape:
     def leaves(self) -> Callable[..., Tensor]:
         """The share of rays that pass the body which stands for the shape in shadows.
 
-        The first argument makes, from the others, rays [3, S, K] that end after one direction's length, and the
-        density [K] of the object; the answer is [K].
+        The first argument makes, from the others, rays that end after one direction's length, [S, K] per coordinate,
+        and the density [K] of the object; the answer is [K].
         """
         shade = self.shade
         assert shade is not None
 
-        def leaves(rays: Callable[..., tuple[Tensor, Tensor, Tensor]], *arguments: Any) -> Tensor:
+        def leaves(rays: Callable[..., tuple[Triple, Triple, Tensor]], *arguments: Any) -> Tensor:
             origin, way, solid = rays(*arguments)
             entry, leave = shade(origin, way)
             return 1.0 - ((entry < 1.0) & (leave > 0.0)).float().mean(0) * solid

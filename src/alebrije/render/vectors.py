@@ -5,13 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+Triple = tuple[Tensor, Tensor, Tensor]
+Vector = Tensor | Triple  # coordinates stacked, or apart where stacking them would only cost time
 
-def dot(first: Tensor, second: Tensor) -> Tensor:
+
+def dot(first: Vector, second: Vector) -> Tensor:
     """Inner product over the first axis."""
     return first[0] * second[0] + first[1] * second[1] + first[2] * second[2]
 
 
-def length(vector: Tensor) -> Tensor:
+def length(vector: Vector) -> Tensor:
     """Euclidean length over the first axis."""
     return dot(vector, vector).sqrt()
 
@@ -23,13 +26,18 @@ def unit(vector: Tensor) -> Tensor:
 
 def cross(first: Tensor, second: Tensor) -> Tensor:
     """Vector product over the first axis."""
-    return torch.stack(
-        [
-            first[1] * second[2] - first[2] * second[1],
-            first[2] * second[0] - first[0] * second[2],
-            first[0] * second[1] - first[1] * second[0],
-        ]
-    )
+    product: Tensor = torch.linalg.cross(first, second, dim=0)
+    return product
+
+
+def along_axes(values: tuple[float, float, float], like: Tensor) -> Tensor:
+    """Three numbers as a vector that broadcasts with others. [3, 1, ...]"""
+    return like.new_tensor(values).reshape(3, *[1] * (like.ndim - 1))
+
+
+def on_ground(point: Tensor) -> Tensor:
+    """The points of the ground right below."""
+    return point * along_axes((1.0, 1.0, 0.0), point)
 
 
 def mirrored(toward: Tensor, normal: Tensor) -> Tensor:

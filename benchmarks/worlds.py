@@ -1,0 +1,119 @@
+"""Images per second and memory of the renderers; `make bench` prints them and stores JSON.
+
+    python benchmarks/worlds.py [cpu|cuda]
+
+On a GPU the ray tracer is measured as it is and through torch.compile, with the time that compiling takes. Scenes are
+drawn by the worlds' own samplers beforehand. Every number is the best of a few runs over the same scenes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from alebrije import __version__, worlds
+from alebrije.scenes import Scenes
+
+OUT = Path(os.environ.get("OUT", Path(__file__).parent)) / "worlds.json"
+
+
+def crowd(objects: int, count: int) -> tuple[worlds.World, Scenes]:
+    """Scenes of exactly so many objects: two of SVIB-CLEVR's, or five or ten of CLEVR's."""
+    if objects == 2:
+        return worlds.get("clevr"), worlds.get("clevr").sample(count)
+    world = worlds.get("clevr10")
+    scenes = world.sample(12 * count)
+    full = scenes[scenes.present.sum(1) == objects]
+    return world, Scenes.concatenate([full] * (count // len(full) + 1))[:count]
+
+
+def rate(world: worlds.World, scenes: Scenes, size: int, device: str, compile: bool = False, runs: int = 3) -> float:
+    """Images per second, drawing all scenes `runs` times after a warm-up."""
+    where = scenes.to(device)
+    world.render(where[: max(1, len(where) // 4)], size, device, compile=compile)
+    best = float("inf")
+    for _ in range(runs):
+        started = time.perf_counter()
+        world.render(where, size, device, compile=compile)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - started)
+    return len(scenes) / best
+
+
+def peak(device: str) -> float:
+    """Peak memory so far in GiB: of the GPU, or of this process."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def solid(device: str) -> list[dict[str, Any]]:
+    """The ray tracer for 2, 5 and 10 objects and 64, 128 and 240 pixels."""
+    rows = []
+    compile = device == "cuda"
+    count = 8192 if compile else 64
+    for objects in (2, 5, 10):
+        world, scenes = crowd(objects, 2048 if compile else 64)
+        scenes = Scenes.concatenate([scenes] * (count // len(scenes)))
+        for size in (128, 64, 240):
+            if device == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+            some = scenes if size < 200 else scenes[: count // 4]
+            row = {"objects": objects, "size": size, "images per second": rate(world, some, size, device, compile)}
+            row["peak GiB"] = peak(device)
+            rows.append(row)
+            print(f"clevr, {objects} objects, {size} px: {row['images per second']:,.0f} images/s", flush=True)
+    return rows
+
+
+def compiling() -> dict[str, float]:
+    """What torch.compile costs and brings: one batch before, the first with it, one after."""
+    world, scenes = crowd(2, 2048)
+    plain = rate(world, Scenes.concatenate([scenes] * 2), 128, "cuda", runs=2)
+    started = time.perf_counter()
+    world.render(scenes.to("cuda"), 128, "cuda", compile=True)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - started
+    print(f"torch.compile took {seconds:.0f} s; without it {plain:,.0f} images/s", flush=True)
+    return {"seconds to compile": seconds, "images per second without": plain}
+
+
+def others(device: str) -> dict[str, float]:
+    """The other worlds at their own size."""
+    counts = {"sprites": 4096, "dsprites": 65_536, "rooms": 16_384, "clevrtex": 16 if device == "cpu" else 512}
+    rates = {}
+    for name, count in counts.items():
+        world = worlds.get(name)
+        scenes = world.sample(min(count, 4096))
+        scenes = Scenes.concatenate([scenes] * (count // len(scenes)))
+        rates[name] = rate(world, scenes, world.size, device)
+        print(f"{name}, {world.size} px: {rates[name]:,.0f} images/s", flush=True)
+    return rates
+
+
+def main() -> None:
+    device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+    found: dict[str, Any] = json.loads(OUT.read_text()) if OUT.exists() else {}
+    machine = (
+        torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
+    )
+    report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__}
+    if device == "cuda":
+        report["torch.compile"] = compiling()
+    report["clevr"] = solid(device)
+    report["others"] = others(device)
+    found[device] = report
+    OUT.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
