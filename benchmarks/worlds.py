@@ -14,6 +14,7 @@ import platform
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,9 @@ OUT = Path(os.environ.get("OUT", Path(__file__).parent)) / "worlds.json"
 
 
 def crowd(objects: int, count: int) -> tuple[worlds.World, Scenes]:
-    """Scenes of exactly so many objects: two of SVIB-CLEVR's, or five or ten of CLEVR's."""
-    if objects == 2:
-        return worlds.get("clevr"), worlds.get("clevr").sample(count)
-    world = worlds.get("clevr10")
-    scenes = world.sample(12 * count)
+    """Scenes of exactly so many objects, some of them several times: of SVIB-CLEVR for two, else of CLEVR."""
+    world = worlds.get("clevr" if objects == 2 else "clevr10")
+    scenes = world.sample(512)
     full = scenes[scenes.present.sum(1) == objects]
     return world, Scenes.concatenate([full] * (count // len(full) + 1))[:count]
 
@@ -62,8 +61,7 @@ def solid(device: str) -> list[dict[str, Any]]:
     compile = device == "cuda"
     count = 8192 if compile else 64
     for objects in (2, 5, 10):
-        world, scenes = crowd(objects, 2048 if compile else 64)
-        scenes = Scenes.concatenate([scenes] * (count // len(scenes)))
+        world, scenes = crowd(objects, count)
         for size in (128, 64, 240):
             if device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
@@ -101,18 +99,19 @@ def others(device: str) -> dict[str, float]:
 
 
 def main() -> None:
+    """Measure on the device asked for and add it to the file."""
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     found: dict[str, Any] = json.loads(OUT.read_text()) if OUT.exists() else {}
-    machine = (
-        torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
-    )
+    cores = f"{platform.machine()}, {torch.get_num_threads()} threads"
+    machine = torch.cuda.get_device_name() if device == "cuda" else cores
     report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__}
-    if device == "cuda":
-        report["torch.compile"] = compiling()
-    report["clevr"] = solid(device)
-    report["others"] = others(device)
     found[device] = report
-    OUT.write_text(json.dumps(found, indent=2) + "\n")
+    stages: dict[str, Callable[[], Any]] = {"clevr": lambda: solid(device), "others": lambda: others(device)}
+    if device == "cuda":
+        stages = {"torch.compile": compiling, **stages}
+    for name, stage in stages.items():
+        report[name] = stage()
+        OUT.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":

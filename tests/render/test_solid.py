@@ -45,8 +45,10 @@ def many() -> Scenes:
 
 def test_masks_partition_the_image_and_the_counts_agree(many: Scenes) -> None:
     frames = render_solid(many, 96)
-    assert frames.images.shape == (4, 3, 96, 96) and frames.images.dtype == torch.uint8
-    assert frames.masks.shape == (4, 96, 96) and frames.masks.dtype == torch.uint8
+    assert frames.images.shape == (4, 3, 96, 96)
+    assert frames.images.dtype == torch.uint8
+    assert frames.masks.shape == (4, 96, 96)
+    assert frames.masks.dtype == torch.uint8
     assert int(frames.masks.max()) <= many.objects
     for item in range(many.objects):
         counted = (frames.masks == item + 1).sum((1, 2))
@@ -54,7 +56,9 @@ def test_masks_partition_the_image_and_the_counts_agree(many: Scenes) -> None:
     assert bool((frames.visible <= frames.total).all())
     assert bool((frames.visible[many.present] > 0).all())
     assert int(frames.total[~many.present].sum()) == 0
-    assert frames.depth is not None and bool(torch.isfinite(frames.depth).all()) and float(frames.depth.min()) > 1.0
+    assert frames.depth is not None
+    assert bool(torch.isfinite(frames.depth).all())
+    assert float(frames.depth.min()) > 1.0
 
 
 def test_masks_are_those_of_the_silhouettes(many: Scenes) -> None:
@@ -76,7 +80,8 @@ def test_a_ball_covers_what_perspective_says() -> None:
     assert frames.depth is not None
     assert float(frames.depth[0, 128, 128]) == pytest.approx(away - 2.0, abs=0.01)
     rows, columns = (frames.masks[0] == 1).nonzero().float().mean(0) + 0.5
-    assert float(rows) == pytest.approx(128, abs=0.3) and float(columns) == pytest.approx(128, abs=0.3)
+    assert float(rows) == pytest.approx(128, abs=0.3)
+    assert float(columns) == pytest.approx(128, abs=0.3)
 
 
 def test_an_absent_object_leaves_no_trace() -> None:
@@ -85,7 +90,8 @@ def test_an_absent_object_leaves_no_trace() -> None:
     alone = replace(alone, **{name: tensor[:, :1] for name, tensor in alone.tensors() if name in PER_OBJECT})
     assert torch.equal(render_solid(absent(pair, 1), 64).images, render_solid(alone, 64).images)
     empty = render_solid(absent(pair, 0, 1), 64)
-    assert int(empty.masks.max()) == 0 and int(empty.total.sum()) == 0
+    assert int(empty.masks.max()) == 0
+    assert int(empty.total.sum()) == 0
 
 
 PER_OBJECT = ("factors", "present", "position", "rotation")
@@ -199,7 +205,8 @@ def test_the_released_renders_are_met(svib_samples: Path) -> None:
             (part.source, part.source_images, part.source_masks),
             (part.target, part.target_images, part.target_masks),
         ):
-            assert images is not None and masks is not None
+            assert images is not None
+            assert masks is not None
             frames = render_solid(scenes)
             error = (frames.images.double() - images.double()).square().mean((1, 2, 3))
             decibels += (10 * torch.log10(255**2 / error)).tolist()
