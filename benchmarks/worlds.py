@@ -59,7 +59,7 @@ def solid(device: str) -> list[dict[str, Any]]:
     """The ray tracer for 2, 5 and 10 objects and 64, 128 and 240 pixels."""
     rows = []
     compile = device == "cuda"
-    count = 8192 if compile else 64
+    count = 16_384 if compile else 64
     for objects in (2, 5, 10):
         world, scenes = crowd(objects, count)
         for size in (128, 64, 240):

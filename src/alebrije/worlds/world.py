@@ -21,7 +21,7 @@ from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, DSPR
 Painter = Callable[..., Frames]
 Progress = Callable[[int, int], object]  # how many are done, of how many
 
-_MOST_AT_A_TIME = 8192
+_MOST_AT_A_TIME = 16_384
 
 
 @dataclass(frozen=True)
