@@ -1,5 +1,25 @@
 """What it looks like: scenes to images and masks, in plain torch on any device."""
 
+from alebrije.render.dsprites import dsprites_factors, dsprites_images, render_dsprites
 from alebrije.render.frames import Frames
+from alebrije.render.fusing import fusing
+from alebrije.render.rooms import render_rooms, rooms_factors, rooms_images
+from alebrije.render.silhouettes import labels, silhouettes, visible_pixels
+from alebrije.render.solid import render_solid
+from alebrije.render.sprites import render_sprites
 
-__all__ = ["Frames"]
+__all__ = [
+    "Frames",
+    "dsprites_factors",
+    "dsprites_images",
+    "fusing",
+    "labels",
+    "render_dsprites",
+    "render_rooms",
+    "render_solid",
+    "render_sprites",
+    "rooms_factors",
+    "rooms_images",
+    "silhouettes",
+    "visible_pixels",
+]
