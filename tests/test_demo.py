@@ -1,13 +1,18 @@
 """The demonstration runs, notices what it should, and its page is self-contained."""
 
+import base64
+import html
+import io
 import json
 import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from alebrije import metrics
-from alebrije.report.demo import run_demo, table_rows
+from alebrije import metrics, worlds
+from alebrije.report import gallery
+from alebrije.report.demo import Gallery, run_demo, table_rows
 from alebrije.results import MetricResult
 from alebrije.studies import toys
 
@@ -78,12 +83,62 @@ def test_the_same_seed_gives_the_same_page(folder, tmp_path):
 
 def test_names_are_escaped(tables):
     from alebrije.report.demo import _render
+    from alebrije.report.sheets import Card, Picture
 
+    text = "<script>alert(2)</script>"
+    drawn = Gallery((Card(text, ((Picture(text, np.zeros((2, 2, 3), np.uint8), text, text),),)),))
     evil = {"<script>alert(1)</script>": tables["disentangled"], **{n: tables[n] for n in toys.REPRESENTATIONS}}
     maps = toys.segmentations(2, seed=0)
-    page = _render(evil, {name: tables[name] for name in maps.predictions}, maps, repeats=1)
+    page = _render(evil, {name: tables[name] for name in maps.predictions}, maps, 1, drawn)
     assert "<script>" not in page
-    assert "&lt;script&gt;" in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "&lt;script&gt;alert(2)" in page
+
+
+def pictures(page):
+    """Every picture of the page, decoded, by what it shows."""
+    found = re.findall(r'<img alt="([^"]*)" src="data:image/png;base64,([^"]+)">', page)
+    return [(html.unescape(alt), np.asarray(Image.open(io.BytesIO(base64.b64decode(uri))))) for alt, uri in found]
+
+
+def test_every_world_is_drawn_with_its_masks(folder):
+    page = (folder / "index.html").read_text()
+    drawn = pictures(page)
+    assert (
+        len(drawn) == page.count("<img ") == 2 * gallery.SCENES * len(gallery.WORLDS) + 4 * len(gallery.EPISODES) + 11
+    )
+    assert all(picture.shape == (gallery.SIZE, gallery.SIZE, 3) for _, picture in drawn)
+    assert all(f"<h3>{name}: " in page for name in gallery.WORLDS)
+    assert {"sprites", "clevr", "clevrtex", "dsprites", "rooms", "clevr6", "coat"} <= gallery.WORLDS.keys()
+    world = worlds.get("clevr6")
+    frames = world.render(world.sample(gallery.SCENES), size=gallery.SIZE)
+    for image in frames.images.permute(0, 2, 3, 1).numpy():
+        assert any(np.array_equal(image, picture) for _, picture in drawn)
+
+
+def test_one_analogy_with_all_its_negatives(folder):
+    shown = [alt for alt, _ in pictures((folder / "index.html").read_text())][-11:]
+    assert shown[:4] == ["scene A", "scene B", "scene C", "scene D"]
+    assert {alt.split(":")[0].removeprefix("hard negative ") for alt in shown[4:]} == {
+        "drop", "object", "color", "material", "shape", "size", "pixel"
+    }  # fmt: skip
+
+
+def test_the_progress_names_every_step(tmp_path, monkeypatch):
+    monkeypatch.setattr("alebrije.report.demo._score", lambda _: {})
+    monkeypatch.setattr("alebrije.report.demo._render", lambda *_: "")
+    named = []
+    run_demo(tmp_path, rows=16, watch=lambda names: named.extend(names) or names)
+    assert named == [
+        *toys.REPRESENTATIONS,
+        "perfect",
+        "merged",
+        "split",
+        "random",
+        *gallery.WORLDS,
+        "episodes",
+        "analogy",
+    ]
 
 
 def test_segmentations_are_what_their_names_say():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import tyro
 
@@ -13,11 +16,13 @@ from alebrije import __version__
 from alebrije.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from alebrije.results.scores import MetricResult, Scores
 
 T = TypeVar("T")
+
+_SECONDS_A_LINE = 5.0  # between two lines of progress where there is no terminal
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,109 @@ class Metrics:
         _print(table)
 
 
+Split = Literal["train", "test", "omni", "all"]
+
+
+@dataclass(frozen=True)
+class Make:
+    """Make the images of a world, or the episodes of a task, into a folder; the same command continues."""
+
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|WORLD/RULE")]
+    """A world: sprites, clevr, clevrtex, dsprites, rooms, clevr6, clevr10, coat, coat-correlated. Or a task, such as
+    clevr/M-NA: one of the first three and S-A, S-NA, M-A, M-NA or one of the sixteen rules of SVIB's analysis."""
+    n: int
+    """How many scenes or episodes; those of a smaller number are the first of a larger one."""
+    out: Path
+    """The folder to write to. One that holds anything else is refused."""
+    seed: int = 0
+    """What the scenes depend on, besides their number."""
+    device: Literal["cpu", "cuda", "mps"] = "cpu"
+    """Where pictures are drawn."""
+    format: Literal["cache", "svib"] = "cache"
+    """An image cache (data.open_cache), or PNG and JSON files as SVIB released them (data.read_svib)."""
+    workers: int = 1
+    """Processes that share the work on the CPU; the files are the same for any number."""
+    size: int = 128
+    """Pixels a side."""
+    alpha: float = 0.6
+    """For tasks: the part of the non-core combinations that training shows, 0 to 1."""
+    rule: str | None = None
+    """Makes a task of a world: `clevr --rule M-NA` is clevr/M-NA."""
+    split: Split | None = None
+    """For tasks: the combinations of training (the default), of the test, all of them (omni), or each of these in a
+    folder of its name."""
+    compile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Draw the solid worlds with compiled kernels: minutes to begin, then faster, above all on a GPU."""
+
+    def run(self) -> None:
+        """Makes what is missing and says how fast."""
+        for name, value, least in (("n", self.n, 1), ("workers", self.workers, 1), ("size", self.size, 8)):
+            if value < least:
+                raise InputError(f"--{name} must be at least {least}, got {value}")
+        from alebrije.studies.datasets import datasets, refuse_parts_in_a_cache, write_dataset
+
+        sets = datasets(self.what, rule=self.rule, alpha=self.alpha, split=self.split, size=self.size, seed=self.seed)
+        refuse_parts_in_a_cache(self.out, sets)
+        if self.device != "cpu" and self.workers > 1:
+            print(f"alebrije: {self.device} draws by itself, so --workers is left aside", file=sys.stderr)
+        begun, made, images = time.perf_counter(), 0, 0
+        for part, dataset in sets.items():
+            with _counted(part or self.what) as progress:
+                made += write_dataset(
+                    dataset,
+                    self.n,
+                    self.out / part,
+                    format=self.format,
+                    device=self.device,
+                    workers=self.workers,
+                    compiled=self.compile,
+                    progress=progress,
+                )
+            images += self.n * len(dataset.sides)
+        seconds = time.perf_counter() - begun
+        speed = f"{made:,} made now, {made / seconds:,.1f} images/s" if made else "all were there already"
+        print(f"{images:,} image{'s' if images > 1 else ''} in {self.out} ({speed})")
+
+
+@dataclass(frozen=True)
+class Show:
+    """Draw a contact sheet, as a PNG and as a web page: images, masks, and what they show in words."""
+
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|WORLD/RULE|analogies|DIR")]
+    """A world, a task such as clevr/M-NA, `analogies`, or a folder: an image cache or SVIB's episodes."""
+    n: int = 8
+    """How many scenes, episodes or analogies."""
+    seed: int = 0
+    """Of the scenes."""
+    out: Path = Path("sheet")
+    """The sheet is written to OUT.png and OUT.html."""
+    size: int = 128
+    """Pixels a side; a folder has its own."""
+    rule: str | None = None
+    """Makes a task of a world, as in `make`."""
+    alpha: float = 0.6
+    """For tasks, as in `make`."""
+    split: Split | None = None
+    """For tasks, as in `make`."""
+
+    def run(self) -> None:
+        """Draws, writes both files and says where they are."""
+        if self.n < 1:
+            raise InputError(f"--n must be at least 1, got {self.n}")
+        from alebrije.report.contents import sheet_of
+        from alebrije.report.sheets import sheet_paths, write_sheet
+
+        sheet_paths(self.out)  # what would fail at the end is refused before the work
+        sheet = sheet_of(
+            self.what, self.n, rule=self.rule, alpha=self.alpha, split=self.split, size=self.size, seed=self.seed
+        )
+        picture, page = write_sheet(sheet, self.out)
+        print(f"written to {picture} and {page}")
+
+
 @dataclass(frozen=True)
 class Demo:
-    """Score four made-up representations and four segmentations with everything, as a table and a web page."""
+    """Score made-up representations and segmentations with everything and draw every world, on one web page."""
 
     out: Path = Path("out/demo")
     """The folder to write to."""
@@ -115,6 +220,8 @@ class Version:
 _COMMANDS = (
     Annotated[Score, tyro.conf.subcommand("score")]
     | Annotated[Metrics, tyro.conf.subcommand("metrics")]
+    | Annotated[Make, tyro.conf.subcommand("make")]
+    | Annotated[Show, tyro.conf.subcommand("show")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Version, tyro.conf.subcommand("version")]
 )
@@ -159,6 +266,34 @@ def _watched(work: Iterable[T]) -> Iterator[T]:
             progress.update(task, description=str(piece))
             yield piece
             progress.advance(task)
+
+
+@contextmanager
+def _counted(name: str) -> Iterator[Callable[[int, int, int], None]]:
+    """Takes images done, in all, and made now: a bar on a terminal, a line every few seconds elsewhere."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    begun = time.perf_counter()
+    if not sys.stderr.isatty():
+        last = [0, begun]
+
+        def line(done: int, total: int, made: int) -> None:
+            now = time.perf_counter()
+            if done > last[0] and (now - last[1] >= _SECONDS_A_LINE or done == total):
+                last[:] = done, now
+                print(f"[{done}/{total}] {made / (now - begun):.1f} images/s", file=sys.stderr, flush=True)
+
+        yield line
+        return
+    speed = TextColumn("{task.fields[speed]:>7.1f} images/s")
+    columns = TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), speed, TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(escape(name), total=None, speed=0.0)
+        yield lambda done, total, made: progress.update(
+            task, completed=done, total=total, speed=made / (time.perf_counter() - begun)
+        )
 
 
 def _print(table: object) -> None:

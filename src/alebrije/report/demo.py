@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from alebrije import __version__, metrics
+from alebrije.report import gallery
 from alebrije.report.figures import curves, hinton_diagram, label_maps
+from alebrije.report.sheets import Card
 from alebrije.results import MetricResult, write_atomically
 from alebrije.studies import battery, toys
 
@@ -45,20 +48,40 @@ class Row:
 Table = dict[str, dict[str, MetricResult]]  # column -> metric -> result
 
 
+@dataclass(frozen=True)
+class Gallery:
+    """What the page shows of the worlds."""
+
+    worlds: tuple[Card, ...] = ()
+    episodes: tuple[Card, ...] = ()
+    analogies: tuple[Card, ...] = ()
+
+
 def run_demo(folder: Path, rows: int, watch: Callable[[Iterable[str]], Iterable[str]]) -> Path:
-    """Scores everything, writes `index.html` and `scores.json` into `folder`, prints the tables; returns the page."""
+    """Scores and draws everything, writes `index.html` and `scores.json` into `folder`, prints the tables.
+
+    Returns the page.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     repeats = max(1, round(rows / toys.VALUES ** len(toys.FACTOR_NAMES)))
     maps = toys.segmentations(images=32, seed=SEED)
     inputs = _representation_inputs(repeats) | {
         name: {"true": maps.true, "pred": pred} for name, pred in maps.predictions.items()
     }
-    table: Table = {name: _score(inputs[name]) for name in watch(list(inputs))}
+    steps: dict[str, Callable[[], Any]] = {
+        **{name: partial(_score, arrays) for name, arrays in inputs.items()},
+        **{name: partial(gallery.world_card, name, SEED) for name in gallery.WORLDS},
+        "episodes": partial(gallery.episode_cards, SEED),
+        "analogy": partial(gallery.analogy_card, SEED),
+    }
+    done = {name: steps[name]() for name in watch(list(steps))}
+    table: Table = {name: done[name] for name in inputs}
+    drawn = Gallery(tuple(done[name] for name in gallery.WORLDS), done["episodes"], (done["analogy"],))
     representations = {name: table[name] for name in toys.REPRESENTATIONS}
     segmentations = {name: table[name] for name in maps.predictions}
     page = folder / "index.html"
     write_atomically(folder / "scores.json", _as_json(table))
-    write_atomically(page, _render(representations, segmentations, maps, repeats))
+    write_atomically(page, _render(representations, segmentations, maps, repeats, drawn))
     for part in (representations, segmentations):
         _print(part)
     return page
@@ -141,7 +164,9 @@ def _hue(result: MetricResult, best: MetricResult) -> float | None:
     return min(max(share, 0.0), 1.0) if math.isfinite(share) else None
 
 
-def _render(representations: Table, segmentations: Table, maps: toys.Segmentations, repeats: int) -> str:
+def _render(
+    representations: Table, segmentations: Table, maps: toys.Segmentations, repeats: int, drawn: Gallery
+) -> str:
     environment = Environment(
         loader=PackageLoader("alebrije.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -158,6 +183,8 @@ def _render(representations: Table, segmentations: Table, maps: toys.Segmentatio
         segmentation_names=list(segmentations),
         segmentation_rows=table_rows(segmentations),
         slot_curve=_slot_curve(),
+        gallery=drawn,
+        rule=gallery.RULE,
     )
 
 

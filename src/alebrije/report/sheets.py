@@ -1,0 +1,312 @@
+"""Contact sheets: pictures of scenes with their masks and their factors in words, as a PNG and as a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from PIL import Image, ImageDraw, ImageFont
+
+from alebrije import __version__
+from alebrije.atomic import PART, disk_trouble_named, write_atomically
+from alebrije.errors import InputError
+
+Bytes = npt.NDArray[np.uint8]
+
+# The colours of Okabe and Ito, chosen to be told apart by people with any colour vision, and three more that are told
+# apart by lightness. The objects carry their numbers besides.
+GROUND = (32, 48, 60)
+OBJECTS = (
+    (230, 159, 0),
+    (86, 180, 233),
+    (0, 158, 115),
+    (240, 228, 66),
+    (204, 121, 167),
+    (213, 94, 0),
+    (0, 114, 178),
+    (255, 255, 255),
+    (170, 68, 153),
+    (187, 187, 187),
+)
+
+PAPER, CARD, INK, SOFT, LINE, ACCENT = "#fbf9f4", "#ffffff", "#20303c", "#5d6b75", "#e2dccd", "#b23c0a"
+_WIDTH, _MARGIN, _GAP, _PAD = 1248, 28, 8, 12
+_LEAST_SIDE, _MOST_SIDE = 96, 256  # of a picture on the PNG
+_NUMBERED_FROM = 64  # pixels a side, below which a number would hide what it is written on
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture [H, W, 3] with what stands above it, what stands below it and what it shows in words."""
+
+    label: str
+    pixels: Bytes
+    alt: str
+    note: str = ""
+
+    @property
+    def uri(self) -> str:
+        """The picture as a PNG in a data URI."""
+        buffer = io.BytesIO()
+        Image.fromarray(np.ascontiguousarray(self.pixels)).save(buffer, "PNG")
+        return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One object in words, those that matter marked true; its number and the colour of its mask if it has one."""
+
+    words: tuple[tuple[str, bool], ...]
+    number: int | None = None
+
+    @property
+    def color(self) -> str:
+        """The colour of the object's mask, for CSS."""
+        return "#" + bytes(object_color(self.number or 0)).hex()
+
+
+@dataclass(frozen=True)
+class Card:
+    """Rows of pictures that belong together, and what they show in words."""
+
+    title: str
+    rows: tuple[tuple[Picture, ...], ...]
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def columns(self) -> int:
+        """How many pictures its longest row has."""
+        return max(len(row) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Cards under a heading."""
+
+    title: str
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A title, what is to be known of the whole sheet, and its sections."""
+
+    title: str
+    note: str
+    sections: tuple[Section, ...]
+
+
+def object_color(number: int) -> tuple[int, int, int]:
+    """The colour of an object's mask, by its label: 0 is the ground, objects count from 1."""
+    return GROUND if number == 0 else OBJECTS[(number - 1) % len(OBJECTS)]
+
+
+def colored_mask(labels: npt.ArrayLike) -> Bytes:
+    """Labels [H, W] as a picture [H, W, 3], each object in its colour and, if there is room, with its number.
+
+    >>> colored_mask(np.array([[0, 1], [2, 2]]))[0].tolist()
+    [[32, 48, 60], [230, 159, 0]]
+    """
+    label_map = np.asarray(labels)
+    table = np.array([object_color(number) for number in range(int(label_map.max(initial=0)) + 1)], np.uint8)
+    picture = Image.fromarray(table[label_map])
+    side = min(label_map.shape)
+    if side >= _NUMBERED_FROM:
+        pen, font = ImageDraw.Draw(picture), _font(max(8, side // 11), bold=True)
+        for number in np.unique(label_map[label_map > 0]).tolist():
+            spots = np.argwhere(label_map == number)  # [n, 2]: row, column
+            if len(spots) > (side // 9) ** 2:
+                row, column = spots[np.square(spots - spots.mean(0)).sum(1).argmin()].tolist()
+                pen.text((column, row), str(number), "black", font, "mm", stroke_width=1, stroke_fill="white")
+    return np.asarray(picture)
+
+
+# -------------------------------------------------------------------------------------------------------- as a page
+
+
+def sheet_html(sheet: Sheet) -> str:
+    """The sheet as a page that asks nobody for anything: pictures are embedded, and there is no script."""
+    environment = Environment(
+        loader=PackageLoader("alebrije.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("sheet.html").render(sheet=sheet, version=__version__)
+
+
+def sheet_paths(out: str | Path) -> tuple[Path, Path]:
+    """The PNG and the page that belong to a name, with or without one of their endings; both must be writable."""
+    stem = Path(out)
+    stem = stem.with_suffix("") if stem.suffix.lower() in (".png", ".html") else stem
+    if not stem.name:
+        raise InputError(f"--out {out}: is no name of a file")
+    if not stem.parent.is_dir():
+        raise InputError(f"--out {out}: the folder {stem.parent} does not exist")
+    paths = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.html")
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"--out {out}: {path} is a folder")
+    return paths
+
+
+def write_sheet(sheet: Sheet, out: str | Path) -> tuple[Path, Path]:
+    """Writes `out`.png and `out`.html, each whole or not at all; returns both paths."""
+    picture, page = sheet_paths(out)
+    hidden = picture.with_name(f".{picture.name}.{os.urandom(6).hex()}{PART}")
+    with disk_trouble_named(picture.parent):
+        try:
+            sheet_image(sheet).save(hidden, "PNG")
+            hidden.replace(picture)
+        finally:
+            hidden.unlink(missing_ok=True)
+        write_atomically(page, sheet_html(sheet))
+    return picture, page
+
+
+# -------------------------------------------------------------------------------------------------------- as a PNG
+
+
+@cache
+def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
+    # Pillow's own font has no arrows; this one comes with matplotlib.
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
+    return ImageFont.truetype(os.path.join(matplotlib.get_data_path(), "fonts", "ttf", name), size)
+
+
+def sheet_image(sheet: Sheet) -> Image.Image:
+    """The sheet as one picture, cards side by side where there is room."""
+    width = max([_WIDTH, *(_card_width(card) + 2 * _MARGIN for part in sheet.sections for card in part.cards)])
+    canvas = _Canvas(width)
+    canvas.text(sheet.title, _MARGIN, size=24, bold=True)
+    canvas.text(sheet.note, _MARGIN, size=13, color=SOFT)
+    for section in sheet.sections:
+        canvas.down(14)
+        if section.title:
+            canvas.text(section.title, _MARGIN, size=17, bold=True)
+        canvas.cards(section.cards)
+    return canvas.cropped()
+
+
+def _fitted(pixels: Bytes) -> Image.Image:
+    """A picture neither too small nor too large for the sheet."""
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    side = max(picture.size)
+    if side < _LEAST_SIDE:
+        factor = -(-_LEAST_SIDE // side)
+        return picture.resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
+    if side > _MOST_SIDE:
+        picture.thumbnail((_MOST_SIDE, _MOST_SIDE))
+    return picture
+
+
+def _card_width(card: Card) -> int:
+    rows = [sum(_fitted(one.pixels).width + _GAP for one in row) - _GAP for row in card.rows]
+    return max(rows) + 2 * _PAD
+
+
+class _Canvas:
+    """A picture that grows downwards as things are put on it."""
+
+    def __init__(self, width: int) -> None:
+        self.image = Image.new("RGB", (width, 400), PAPER)
+        self.pen = ImageDraw.Draw(self.image)
+        self.y = _MARGIN
+
+    def down(self, by: float) -> None:
+        """Moves on."""
+        self.y += round(by)
+        self._room(self.y)
+
+    def _room(self, bottom: int) -> None:
+        if bottom + _MARGIN > self.image.height:
+            taller = Image.new("RGB", (self.image.width, 2 * (bottom + _MARGIN)), PAPER)
+            taller.paste(self.image)
+            self.image, self.pen = taller, ImageDraw.Draw(taller)
+
+    def cropped(self) -> Image.Image:
+        """What was drawn."""
+        return self.image.crop((0, 0, self.image.width, self.y + _MARGIN - _GAP))
+
+    def text(self, text: str, x: int, size: int, color: str = INK, bold: bool = False, width: int = 0) -> None:
+        """Words below what is there, broken into lines."""
+        words = [(word, False) for word in text.split()]
+        self.down(self._flow(words, x, self.y, width or self.image.width - x - _MARGIN, size, color, bold))
+
+    def _flow(
+        self, words: Sequence[tuple[str, bool]], x: int, y: int, width: int, size: int, color: str, bold: bool = False
+    ) -> float:
+        """Draws words in lines of a width, the marked ones in the accent; returns the height they take."""
+        left, top, height = 0.0, 0.0, 1.45 * size
+        for word, marked in words:
+            font = _font(size, bold or marked)
+            length = font.getlength(word)
+            if left and left + length > width:
+                left, top = 0.0, top + height
+            self._room(round(y + top + height))
+            self.pen.text((x + left, y + top), word, ACCENT if marked else color, font)
+            left += length + font.getlength(" ")
+        return top + height if words else 0.0
+
+    def cards(self, cards: Sequence[Card]) -> None:
+        """Cards in rows, each row as high as its highest."""
+        width = max((_card_width(card) for card in cards), default=1)
+        across = max(1, (self.image.width - 2 * _MARGIN + _PAD) // (width + _PAD))
+        self.down(6)
+        for begin in range(0, len(cards), across):
+            row, top = cards[begin : begin + across], self.y
+            bottom = top
+            for draw in (False, True):  # first to measure, then on a ground of that height
+                for place, card in enumerate(row):
+                    x = _MARGIN + place * (width + _PAD)
+                    if draw:
+                        self.pen.rounded_rectangle((x, top, x + width, bottom), 8, CARD, LINE)
+                    bottom = max(bottom, self._card(card, x + _PAD, top + _PAD, width - 2 * _PAD) + _PAD)
+            self.y = bottom
+            self.down(_PAD)
+
+    def _card(self, card: Card, x: int, y: int, width: int) -> int:
+        """Draws a card; returns where it ends."""
+        if card.title:
+            y += round(self._flow([(word, False) for word in card.title.split()], x, y, width, 13, SOFT))
+        for row in card.rows:
+            y += self._pictures(row, x, y) + _GAP
+        for line in card.lines:
+            indent = 0
+            if line.number is not None:
+                self._room(y + 20)
+                self.pen.rounded_rectangle((x, y + 1, x + 18, y + 16), 3, line.color, SOFT)
+                self.pen.text((x + 9, y + 9), str(line.number), "black", _font(10, bold=True), "mm")
+                indent = 25
+            words = [(word, marked) for text, marked in line.words for word in text.split()]
+            y += round(self._flow(words, x + indent, y, width - indent, 13, INK))
+        return y
+
+    def _pictures(self, row: Sequence[Picture], x: int, y: int) -> int:
+        """Draws pictures beside each other; returns the height they take."""
+        height = 0
+        for picture in row:
+            shown = _fitted(picture.pixels)
+            self._flow([(picture.label, False)], x, y, shown.width, 11, SOFT)
+            self._room(y + 16 + shown.height)
+            self.image.paste(shown, (x, y + 16))
+            notes = [(word, False) for word in picture.note.split()]
+            below = self._flow(notes, x, y + 20 + shown.height, shown.width, 11, SOFT)
+            height = max(height, 16 + shown.height + round(below) + (4 if notes else 0))
+            x += shown.width + _GAP
+        return height
+
+
+def picture_of(image: Any) -> Bytes:
+    """An image [3, H, W] as a picture [H, W, 3]."""
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[0] != 3:
+        raise InputError(f"an image must be uint8 of the shape [3, H, W], not {pixels.dtype} {list(pixels.shape)}")
+    return np.ascontiguousarray(pixels.transpose(1, 2, 0))

@@ -1,0 +1,409 @@
+"""`alebrije show`: the sheets hold what they should, and what cannot be shown is one sentence."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import os
+import re
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from alebrije import data, worlds
+from alebrije.cli import main
+from alebrije.report.contents import rule_in_words, sheet_of
+from alebrije.report.sheets import OBJECTS, Card, Line, Picture, Section, Sheet, colored_mask, sheet_html, write_sheet
+from alebrije.scenes import rule
+from alebrije.studies.datasets import Dataset, write_dataset
+
+
+@dataclass
+class Page(HTMLParser):
+    """The parts of a page that a reader sees."""
+
+    text: list[str] = field(default_factory=list)
+    images: list[dict[str, str]] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    marked: list[str] = field(default_factory=list)
+    headings: list[str] = field(default_factory=list)
+    cards: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        self.cards += tag == "article"
+        if tag == "img":
+            self.images.append(dict(attrs))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] != "style":
+            self.text.append(data)
+            if self.tags[-1] in ("b", "h2"):
+                (self.marked if self.tags[-1] == "b" else self.headings).append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+    @property
+    def words(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.text))
+
+    def pixels(self, number: int) -> np.ndarray:
+        head, _, content = self.images[number]["src"].partition(",")
+        assert head == "data:image/png;base64"
+        return np.asarray(Image.open(io.BytesIO(base64.b64decode(content, validate=True))))
+
+
+def parsed(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    return page
+
+
+def show(*arguments: Any) -> tuple[int, str, list[str]]:
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(["show", *map(str, arguments)])
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return code, out.getvalue(), err.getvalue().splitlines()
+
+
+def shown(folder: Path, *arguments: Any) -> Page:
+    """The page of a sheet that was drawn without complaint; the PNG beside it opens."""
+    code, out, complaints = show(*arguments, "--out", folder / "sheet")
+    assert (code, complaints) == (0, [])
+    assert out == f"written to {folder / 'sheet.png'} and {folder / 'sheet.html'}\n"
+    with Image.open(folder / "sheet.png") as picture:
+        picture.load()
+        assert picture.width >= 800
+    return parsed((folder / "sheet.html").read_text(encoding="utf-8"))
+
+
+def refusal(*arguments: Any) -> str:
+    code, out, (sentence,) = show(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence.startswith("alebrije: ")
+    return sentence
+
+
+class TestWorlds:
+    @pytest.mark.parametrize("world", ["rooms", "clevr", "dsprites"])
+    def test_images_masks_and_words(self, tmp_path: Path, world: str) -> None:
+        page = shown(tmp_path, world, "--n", 2, "--size", 64, "--seed", 5)
+        scenes = worlds.get(world).sample(2, seed=5)
+        frames = worlds.get(world).render(scenes, size=64)
+        assert page.cards == 2
+        assert len(page.images) == 4
+        for row in range(2):
+            np.testing.assert_array_equal(page.pixels(2 * row), frames.images[row].permute(1, 2, 0))
+            np.testing.assert_array_equal(page.pixels(2 * row + 1), colored_mask(frames.masks[row]))
+        shapes = {worlds.get(world).vocabulary["shape"].values[index] for index in scenes.factor("shape").flatten()}
+        assert all(shape in page.words for shape in shapes)
+        assert "Seed 5, 64 x 64 pixels" in page.words
+
+    def test_numbers_stand_under_their_names(self, tmp_path: Path) -> None:
+        assert re.search(r"floor hue 0\.?\d*, wall hue [\d.]+, object hue", shown(tmp_path, "rooms", "--n", 1).words)
+
+    def test_the_ground_is_named_where_it_varies(self, tmp_path: Path) -> None:
+        assert ", on " in shown(tmp_path, "coat", "--n", 1, "--size", 16).words
+
+    def test_sprites_have_the_colours_of_their_words(self, tmp_path: Path) -> None:
+        page = shown(tmp_path, "sprites", "--n", 1, "--size", 64)
+        scenes = worlds.get("sprites").sample(1)
+        true = worlds.get("sprites").render(scenes, size=64, channels="rgb")
+        np.testing.assert_array_equal(page.pixels(0), true.images[0].permute(1, 2, 0))
+        assert "red and blue exchanged" in page.words
+        assert scenes.describe()[0].split(",")[0] in page.words
+
+
+class TestTasks:
+    def test_source_target_and_what_changes(self, tmp_path: Path) -> None:
+        page = shown(tmp_path, "sprites/M-NA", "--n", 3, "--size", 32, "--alpha", 0.2, "--split", "test")
+        episodes = worlds.task("sprites", "M-NA", 0.2).test(3)
+        assert len(page.images) == 12
+        target = worlds.get("sprites").render(episodes.target, size=32, channels="rgb")
+        np.testing.assert_array_equal(page.pixels(2), target.images[0].permute(1, 2, 0))
+        np.testing.assert_array_equal(page.pixels(3), colored_mask(target.masks[0]))
+        changed = (episodes.source.factors != episodes.target.factors).sum()
+        assert len(page.marked) == int(changed)
+        assert "sprites/M-NA, test" in page.words
+        assert "Alpha 0.2: training shows 16 of 64 combinations, the test 12 others." in page.words
+
+    def test_all_splits_under_their_names(self, tmp_path: Path) -> None:
+        page = shown(tmp_path, "sprites", "--rule", "CP", "--n", 1, "--size", 16, "--split", "all")
+        assert page.cards == 3
+        assert page.headings == ["train", "test", "omni"]
+        assert page.marked == ["moved"] * 6
+
+    def test_rules_in_words(self) -> None:
+        sprites, clevrtex = (worlds.get(name).vocabulary for name in ("sprites", "clevrtex"))
+        assert rule_in_words(rule("S-NA"), sprites) == "shape <- its own shape + the other's shape"
+        assert rule_in_words(rule("ShAC"), clevrtex) == "material <- its own shape"
+        assert rule_in_words(rule("NCP"), sprites) == "the object moves by the other's size"
+        assert rule_in_words(rule("CP"), sprites) == "the object moves"
+
+
+def test_analogies_with_their_negatives(tmp_path: Path) -> None:
+    page = shown(tmp_path, "analogies", "--n", 1, "--size", 32)
+    cases = worlds.analogies("clevr", 1)
+    draw = worlds.get("coat").render
+    names = ["A", "B", "C", "D", *cases.negatives, "pixel"]
+    assert len(page.images) == len(names) == 11
+    images = [draw(scenes, size=32).images for scenes in (cases.a, cases.b, cases.c, cases.d)]
+    for number, image in enumerate(images):
+        np.testing.assert_array_equal(page.pixels(number), image[0].permute(1, 2, 0))
+    pixel = cases.pixel_negative(*images[:3])
+    np.testing.assert_array_equal(page.pixels(10), pixel[0].permute(1, 2, 0))
+    assert [picture["alt"].split(":")[0] for picture in page.images[4:]] == [
+        f"hard negative {name}" for name in names[4:]
+    ]
+    assert "→ gone" in page.words
+
+
+class TestFolders:
+    def test_a_cache_looks_like_its_world(self, tmp_path: Path) -> None:
+        write_dataset(Dataset("sprites", size=24, seed=2), 70, tmp_path / "x")
+        of_folder = shown(tmp_path, tmp_path / "x", "--n", 3)
+        of_world = shown(tmp_path, "sprites", "--n", 3, "--size", 24, "--seed", 2)
+        assert [one["src"] for one in of_folder.images] == [one["src"] for one in of_world.images]
+        assert "An image cache of 70 rows (world sprites, seed 2), 24 x 24 pixels" in of_folder.words
+
+    @pytest.mark.parametrize("format", ["cache", "svib"])
+    def test_episodes(self, tmp_path: Path, format: Any) -> None:
+        write_dataset(Dataset("sprites", "S-A", size=24), 3, tmp_path / "x", format=format)
+        of_folder = shown(tmp_path, tmp_path / "x", "--n", 2)
+        of_task = shown(tmp_path, "sprites/S-A", "--n", 2, "--size", 24)
+        assert [one["src"] for one in of_folder.images] == [one["src"] for one in of_task.images]
+        assert of_folder.marked == of_task.marked
+
+    def test_sources_alone(self, tmp_path: Path) -> None:
+        write_dataset(Dataset("sprites", size=24), 3, tmp_path / "x", format="svib")
+        assert len(shown(tmp_path, tmp_path / "x").images) == 6
+
+    @pytest.mark.parametrize("format", ["cache", "svib"])
+    def test_several_splits(self, tmp_path: Path, format: Any) -> None:
+        for split in ("train", "test"):
+            write_dataset(Dataset("sprites", "S-A", split=split, size=16), 2, tmp_path / "x" / split, format=format)
+        page = shown(tmp_path, tmp_path / "x", "--n", 1)
+        assert page.cards == 2
+        assert page.headings == ["train", "test"]
+
+    def test_without_masks(self, tmp_path: Path, svib_samples: Path) -> None:
+        released = svib_samples / "dSprites" / "Single_Atomic" / "Test"
+        if not released.is_dir():
+            pytest.skip(f"there is no {released}")
+        assert len(shown(tmp_path, released, "--n", 1).images) == 2
+
+    def test_a_world_comes_before_a_folder_of_its_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        write_dataset(Dataset("sprites", size=16), 1, "rooms")
+        assert "floor hue" in shown(tmp_path, "rooms", "--n", 1, "--size", 16).words
+        assert "floor hue" not in shown(tmp_path, "./rooms", "--n", 1).words
+
+
+class TestDamage:
+    @pytest.fixture
+    def episodes(self, tmp_path: Path) -> Path:
+        write_dataset(Dataset("sprites", "S-A", size=16), 2, tmp_path / "x", format="svib")
+        return tmp_path / "x"
+
+    @pytest.fixture
+    def cache(self, tmp_path: Path) -> Path:
+        write_dataset(Dataset("sprites", size=16), 2, tmp_path / "x")
+        return tmp_path / "x"
+
+    def test_json_that_was_cut_short(self, episodes: Path) -> None:
+        path = episodes / "00000001" / "target.json"
+        path.write_text(path.read_text()[:-20])
+        assert f"{path}: is not JSON" in refusal(episodes)
+
+    def test_a_colour_outside_the_vocabulary(self, episodes: Path) -> None:
+        path = episodes / "00000000" / "source.json"
+        record = json.loads(path.read_text())
+        record["objects"][0]["color"] = [1, 2, 3]
+        path.write_text(json.dumps(record))
+        sentence = refusal(episodes)
+        assert str(path) in sentence
+        assert "color" in sentence
+
+    def test_a_picture_that_is_none(self, episodes: Path) -> None:
+        (episodes / "00000000" / "source.png").write_bytes(b"not a picture")
+        assert "is not a PNG image" in refusal(episodes)
+
+    def test_an_interrupted_cache(self, cache: Path) -> None:
+        manifest = json.loads((cache / "manifest.json").read_text())
+        (cache / "manifest.json").write_text(json.dumps(manifest | {"arrays": None, "files": None}))
+        assert "shards are there" in refusal(cache)
+
+    def test_a_damaged_manifest(self, cache: Path) -> None:
+        (cache / "manifest.json").write_text("{")
+        assert "is damaged" in refusal(cache)
+
+    def test_an_array_that_was_cut_short(self, cache: Path) -> None:
+        path = cache / "00000" / "images.npy"
+        path.write_bytes(path.read_bytes()[:-5])
+        assert f"{path}: has" in refusal(cache)
+
+    @pytest.mark.parametrize("settings", [{}, {"world": "atlantis"}, {"world": ["sprites"]}], ids=str)
+    def test_a_cache_of_no_world(self, tmp_path: Path, settings: dict[str, Any]) -> None:
+        data.write_cache(tmp_path, settings=settings, total=1, make=lambda *_: {"images": np.zeros((1, 3, 8, 8))})
+        assert "name no world" in refusal(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"factors": np.full((1, 2, 3), 9)}, "color must lie in 0..3"),
+            ({"images": np.zeros((1, 3, 8, 8))}, "images must be there"),
+            ({"images": np.zeros((1, 1, 8, 8), np.uint8)}, "an image must be uint8"),
+            ({"masks": np.zeros((1, 8), np.uint8)}, "masks must be there"),
+            ({"masks": None}, "masks must be there"),
+            ({"position": None}, "cannot be told without position"),
+        ],
+        ids=str,
+    )
+    def test_a_cache_that_claims_to_be_of_a_world(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+        arrays = Dataset("sprites", size=8).arrays(0, 1) | change
+        kept = {name: array for name, array in arrays.items() if array is not None}
+        data.write_cache(tmp_path, settings={"world": "sprites"}, total=1, make=lambda *_: kept)
+        assert message in refusal(tmp_path)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("atlantis",), "there is no world, task or folder 'atlantis'; worlds are sprites"),
+            (("sprites/S-B",), "there is no rule 'S-B'"),
+            (("sprites/S-A", "--alpha", "2"), "alpha must be a number from 0 to 1"),
+            (("sprites", "--n", "0"), "--n must be at least 1, got 0"),
+            (("sprites", "--size", "4"), "size must be 8 to 1024"),
+            (("analogies", "--size", "4"), "size must be 8 to 1024"),
+            (("sprites", "--seed", "-1"), "seed must be at least 0"),
+            (("/dev/null",), "is not a folder"),
+            ((".", "--rule", "S-A"), "go with a world"),
+        ],
+        ids=str,
+    )
+    def test_one_sentence(self, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+        assert message in refusal(*arguments, "--out", tmp_path / "sheet")
+        assert os.listdir(tmp_path) == []
+
+    def test_a_folder_of_nothing(self, tmp_path: Path) -> None:
+        assert "holds no episodes" in refusal(tmp_path)
+
+    def test_where_it_cannot_be_written(self, tmp_path: Path) -> None:
+        assert "does not exist" in refusal("sprites", "--out", tmp_path / "no" / "sheet")
+        (tmp_path / "sheet.html").mkdir()
+        assert "is a folder" in refusal("sprites", "--out", tmp_path / "sheet")
+        assert os.listdir(tmp_path) == ["sheet.html"]
+
+    def test_a_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "sheet.png").write_bytes(b"old")
+
+        def full(*_: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Image.Image, "save", full)
+        assert "the disk is full" in refusal("sprites", "--n", 1, "--size", 8, "--out", tmp_path / "sheet")
+        assert os.listdir(tmp_path) == ["sheet.png"]
+
+
+def sheet_with(text: str) -> Sheet:
+    picture = Picture(text, np.zeros((8, 8, 3), np.uint8), text, text)
+    card = Card(text, ((picture,),), (Line(((text, True), (text, False)), 1),))
+    return Sheet(text, text, (Section(text, (card,)),))
+
+
+class TestPages:
+    def test_text_is_escaped(self) -> None:
+        evil = """<script>alert("1")</script>"""
+        text = sheet_html(sheet_with(evil))
+        assert "<script" not in text
+        assert "script" not in parsed(text).tags
+        assert parsed(text).images[0]["alt"] == evil
+        assert parsed(text).words.count("alert") == 9  # wherever a text stands
+
+    def test_settings_of_a_cache_are_escaped(self, tmp_path: Path) -> None:
+        evil = {"world": "sprites", "rule": "<img src=x onerror=alert(1)>"}
+        arrays = Dataset("sprites", size=8).arrays(0, 1)
+        data.write_cache(tmp_path / "x", settings=evil, total=1, make=lambda *_: arrays)
+        page = shown(tmp_path, tmp_path / "x")
+        assert len(page.images) == 2
+        assert "<img src=x" in page.words
+
+    def test_nothing_is_asked_of_anybody(self, tmp_path: Path) -> None:
+        shown(tmp_path, "sprites", "--n", 1, "--size", 16)
+        text = (tmp_path / "sheet.html").read_text()
+        assert "default-src 'none'" in text
+        assert not re.search(r"""(?:src|href)\s*=\s*["'](?!data:)""", text)
+        assert "url(" not in text
+        assert "prefers-color-scheme: dark" in text
+        assert 'name="viewport"' in text
+
+    def test_the_same_call_gives_the_same_files(self, tmp_path: Path) -> None:
+        for name in ("one", "two"):
+            write_sheet(sheet_of("rooms", 2, size=16, seed=0), tmp_path / name)
+        for end in (".png", ".html"):
+            assert (tmp_path / f"one{end}").read_bytes() == (tmp_path / f"two{end}").read_bytes()
+
+    @pytest.mark.parametrize("end", ["", ".png", ".html"])
+    def test_an_ending_is_no_part_of_the_name(self, tmp_path: Path, end: str) -> None:
+        write_sheet(sheet_with("x"), tmp_path / f"my.sheet{end}")
+        assert sorted(os.listdir(tmp_path)) == ["my.sheet.html", "my.sheet.png"]
+
+
+class TestMasks:
+    def test_every_object_has_a_colour_of_its_own(self) -> None:
+        labels = np.repeat(np.arange(11, dtype=np.uint8), 3)[None].repeat(5, 0)
+        assert len(np.unique(colored_mask(labels).reshape(-1, 3), axis=0)) == 11
+        assert tuple(colored_mask(labels)[0, 3]) == OBJECTS[0]
+
+    def test_more_objects_than_colours(self) -> None:
+        assert colored_mask(np.full((4, 4), 255, np.uint8)).shape == (4, 4, 3)
+
+    def test_colours_differ_for_those_who_cannot_tell_red_from_green(self) -> None:
+        """Seen by an eye without green cones (Viénot et al. 1999), no two of the first seven look alike."""
+        linear = (np.array(OBJECTS[:7]) / 255) ** 2.2
+        seen = linear @ np.array([[0.292, 0.292, -0.022], [0.708, 0.708, 0.022], [0.0, 0.0, 1.0]])
+        lights = np.clip(seen, 0, 1) ** (1 / 2.2)
+        apart = np.linalg.norm(lights[:, None] - lights[None], axis=-1) + np.eye(7)
+        assert apart.min() > 0.1
+
+    def test_numbers_are_written_where_there_is_room(self) -> None:
+        labels = np.zeros((64, 64), np.uint8)
+        labels[8:56, 8:56] = 1
+        inside = colored_mask(labels)[8:56, 8:56].reshape(-1, 3)
+        assert len(np.unique(inside, axis=0)) > 1
+        assert (inside == OBJECTS[0]).all(1).mean() > 0.8
+        labels[:] = 0
+        labels[0, 0] = 1
+        assert len(np.unique(colored_mask(labels).reshape(-1, 3), axis=0)) == 2
+
+
+def test_large_and_small_pictures_fit_the_png(tmp_path: Path) -> None:
+    for side in (8, 640):
+        sheet = sheet_with("x")
+        card = sheet.sections[0].cards[0]
+        large = replace(card, rows=((replace(card.rows[0][0], pixels=np.zeros((side, side, 3), np.uint8)),),))
+        write_sheet(replace(sheet, sections=(Section("", (large,)),)), tmp_path / "sheet")
+        with Image.open(tmp_path / "sheet.png") as picture:
+            assert 150 < picture.height < 500
+
+
+def test_torch_keeps_its_threads() -> None:
+    before = torch.get_num_threads()
+    sheet_of("sprites", 1, size=8, seed=0)
+    assert torch.get_num_threads() == before
