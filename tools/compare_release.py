@@ -48,9 +48,8 @@ def table(title: str, values: dict[str, list[float]]) -> None:
     print(f"\n{title}")
     for name, found in sorted(values.items()):
         low, middle, high = np.percentile(found, [5, 50, 95])
-        print(
-            f"  {name:24s} n={len(found):4d}  mean {np.mean(found):7.3f}  5% {low:7.3f}  median {middle:7.3f}  95% {high:7.3f}"
-        )
+        spread = f"5% {low:7.3f}  median {middle:7.3f}  95% {high:7.3f}"
+        print(f"  {name:24s} n={len(found):4d}  mean {np.mean(found):7.3f}  {spread}")
 
 
 def compare(parts: list[Part]) -> tuple[list[Tensor], list[Tensor]]:
