@@ -23,6 +23,7 @@ bench: $(STAMP)
 
 readme: $(STAMP)
 	$(BIN)/python docs/metric_table.py
+	$(BIN)/python docs/worlds_picture.py
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alebrije needs Python 3.11 or newer")'
