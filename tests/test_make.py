@@ -207,7 +207,11 @@ def _refuse(*_: Any, **__: Any) -> None:
 def begin(*arguments: Any) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "alebrije", "make", *map(str, arguments)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    # tests that run in the background ignore interrupts and would pass that on
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment, preexec_fn=heed
+    )
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
