@@ -2,9 +2,9 @@
 
     python tools/bake_fields.py
 
-For `monkey.npz` and `teapot.npz` in `src/alebrije/render/assets` (see `export_meshes.py`) this writes
-`monkey_field.npz` and `teapot_field.npz`: signed distances on a regular grid, in 16 bits. Inside is where the
-mesh winds around a point more than half a time, which holds for open and overlapping meshes too.
+From `tools/meshes/monkey.npz` and `teapot.npz` (see `export_meshes.py`) this writes `monkey_field.npz` and
+`teapot_field.npz` to `src/alebrije/render/assets`: signed distances on a regular grid, rounded to whole steps. Inside
+is where the mesh winds around a point more than half a time, which holds for open and overlapping meshes too.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ASSETS = Path(__file__).resolve().parents[1] / "src" / "alebrije" / "render" / "assets"
+MESHES = Path(__file__).resolve().parent / "meshes"
+ASSETS = MESHES.parents[1] / "src" / "alebrije" / "render" / "assets"
 CELL = 0.035
 MARGIN = 3  # cells of air around the mesh
+STEP = 5e-4  # half of what the ray tracer calls close enough
 FARTHEST = 0.5  # longer distances are cut: the ray then takes a few more steps
 
 
@@ -55,7 +57,7 @@ def winding(point: Tensor, corners: Tensor) -> Tensor:
 
 def bake(name: str) -> None:
     """Write the field of one mesh."""
-    with np.load(ASSETS / f"{name}.npz", allow_pickle=False) as mesh:
+    with np.load(MESHES / f"{name}.npz", allow_pickle=False) as mesh:
         vertices, triangles = torch.from_numpy(mesh["vertices"]), torch.from_numpy(mesh["triangles"].astype(np.int64))
     low = vertices.amin(0) - MARGIN * CELL
     counts = ((vertices.amax(0) + MARGIN * CELL - low) / CELL).ceil().int().tolist()
@@ -65,10 +67,9 @@ def bake(name: str) -> None:
     gap = torch.cat([to_triangles(part, corners) for part in grid.split(256)])
     inside = torch.cat([winding(part, corners) for part in grid.split(1024)]) > 0.5
     signed = torch.where(inside, -gap, gap).clamp(-FARTHEST, FARTHEST).reshape([count + 1 for count in counts])
-    scale = FARTHEST / 32767
-    steps = (signed / scale).round().short().numpy()
+    steps = (signed / STEP).round().short().numpy()
     path = ASSETS / f"{name}_field.npz"
-    np.savez_compressed(path, steps=steps, low=low.numpy(), cell=np.float32(CELL), scale=np.float32(scale))
+    np.savez_compressed(path, steps=steps, low=low.numpy(), cell=np.float32(CELL), scale=np.float32(STEP))
     print(f"{name}: {len(triangles)} triangles, grid {list(signed.shape)}, {path.stat().st_size} bytes")
 
 

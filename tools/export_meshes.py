@@ -2,7 +2,7 @@
 
 Run it inside Blender 3.x, whose own generators make both meshes:
 
-    blender -b --python tools/export_meshes.py -- src/alebrije/render/assets
+    blender -b --python tools/export_meshes.py -- tools/meshes
 
 The folder then holds `monkey.npz` and `teapot.npz`, each with `vertices` float32 [V, 3], `triangles` uint16 [T, 3]
 (counter-clockwise from outside) and `normals` float32 [V, 3] (unit, smooth). Coordinates are those of the unit
