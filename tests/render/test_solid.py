@@ -13,7 +13,7 @@ from alebrije import data, worlds
 from alebrije.errors import InputError
 from alebrije.render.silhouettes import labels, silhouettes, visible_pixels
 from alebrije.render.solid import render_solid
-from alebrije.scenes import Episodes, Scenes
+from alebrije.scenes import Episodes, Factor, Scenes, Vocabulary
 from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, COAT, SPRITES
 
 CAMERA = (7.48113, -6.50764, 5.34367)
@@ -239,3 +239,33 @@ def test_ten_objects_are_drawn() -> None:
     full = crowd[crowd.present.sum(1) == 10][0]
     assert int((render_solid(full, 128).visible > 0).sum()) == 10
     assert full.vocabulary == CLEVR_MANY
+
+
+@pytest.mark.parametrize("name", worlds.names())
+def test_no_scenes_give_no_images(name: str) -> None:
+    world = worlds.get(name)
+    frames = world.render(world.sample(1)[:0], size=64 if name == "dsprites" else 32)
+    assert len(frames) == 0
+    assert frames.images.shape[1] == 3
+
+
+def test_a_vocabulary_of_ones_own_is_drawn() -> None:
+    """Other words, other colours, materials the other way round, some of the shapes."""
+    own = Vocabulary(
+        "mine",
+        (
+            Factor("material", ("shiny", "matt"), ("MyMetal", "Rubber")),
+            Factor("shape", ("ball", "block"), ("Sphere", "SmoothCube_v2")),
+            Factor("color", ("teal", "coral"), ((0.0, 0.4, 0.4), (0.9, 0.3, 0.2))),
+            Factor("size", ("big",), (1.8,)),
+        ),
+    )
+    like = scene(("red", "sphere", "large", "rubber", 0.0, 0.0))
+    contrast = []
+    for material in (0, 1):
+        mine = Scenes.of(own, [[[material, 0, 1, 0]]], [[[0.0, 0.0, 1.8]]], camera=like.camera, lamps=like.lamps)
+        frames = render_solid(mine, 64)
+        inside = frames.images[0].float()[:, frames.masks[0] == 1]
+        assert float(inside[0].mean()) > float(inside[2].mean()) + 30
+        contrast.append(float(inside.mean(0).std()))
+    assert contrast[0] > 1.3 * contrast[1]  # a mirror shows lamps, ground and dark sky

@@ -17,6 +17,7 @@ from alebrije.render.stage import Stage, stand
 from alebrije.scenes import Scenes, Vocabulary
 
 GREY = (0.8, 0.8, 0.8)  # the ground of CLEVR
+METAL = "MyMetal"  # what its files call the material that mirrors; any other is rubber
 
 
 def render_solid(scenes: Scenes, size: int = 128, device: str | torch.device = "cpu") -> Frames:
@@ -29,7 +30,13 @@ def render_solid(scenes: Scenes, size: int = 128, device: str | torch.device = "
     if size < 8:
         raise InputError(f"images need a size of at least 8 pixels, not {size}")
     draw = _painter(scenes.vocabulary)
-    return draw(scenes.to(device), size)
+    return draw(scenes.to(device), size) if len(scenes) else _nothing(scenes, size, device)
+
+
+def _nothing(scenes: Scenes, size: int, device: str | torch.device) -> Frames:
+    images = torch.zeros(0, 3, size, size, dtype=torch.uint8, device=device)
+    counts = torch.zeros(0, scenes.objects, dtype=torch.int64, device=device)
+    return Frames(images, images[:, 0], counts, counts, images[:, 0].float())
 
 
 def _painter(vocabulary: Vocabulary) -> Callable[[Scenes, int], Frames]:
@@ -50,9 +57,11 @@ def _draw_clevr(scenes: Scenes, size: int) -> Frames:
     stage = stand(scenes)
     sight = see(stage, size, grid=2, spread=1.0, least=None)
     colour = scenes.codes("color").float().reshape(-1, 3).T.contiguous()
-    metal = scenes.factor("material").reshape(-1) == 1
-    ground = scenes.vocabulary.background.codes
-    table = torch.tensor(ground if len(ground) > 1 else [GREY], device=stage.device, dtype=torch.float32)
+    shiny = torch.tensor([code == METAL for code in scenes.vocabulary["material"].codes], device=stage.device)
+    metal = shiny[scenes.factor("material")].reshape(-1)
+    # a ground without a colour of its own is CLEVR's
+    grounds = [code if isinstance(code, tuple) else GREY for code in scenes.vocabulary.background.codes]
+    table = torch.tensor(grounds, device=stage.device, dtype=torch.float32)
     look = ClevrLook(stage, colour, metal, table[scenes.background].T.contiguous())
     point, share = ground_points(stage, size, sight.fragments)
     image = (look.ground(point) * share).reshape(3, -1)

@@ -38,11 +38,22 @@ def generator_of(seed: int, stream: int, block: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream, block)))
 
 
-def draw_stream(draw: Callable[[np.random.Generator], Scenes], n: int, seed: int, start: int, stream: int) -> Scenes:
-    """Scenes `start` to `start + n` of a stream whose blocks `draw` makes."""
+def draw_stream(
+    draw: Callable[[np.random.Generator], Scenes],
+    n: int,
+    seed: int,
+    start: int,
+    stream: int,
+    progress: Callable[[int, int], object] | None = None,
+) -> Scenes:
+    """Scenes `start` to `start + n` of a stream whose blocks `draw` makes; `progress` hears how many are done."""
     n, seed, start = whole_number(n, "n"), whole_number(seed, "seed"), whole_number(start, "start")
     first, last = start // BLOCK, max(start + n - 1, start) // BLOCK
-    blocks = [draw(generator_of(seed, stream, block)) for block in range(first, last + 1)]
+    blocks = []
+    for block in range(first, last + 1):
+        blocks.append(draw(generator_of(seed, stream, block)))
+        if progress is not None:
+            progress(min((block + 1) * BLOCK - start, n), n)
     return Scenes.concatenate(blocks)[start - first * BLOCK : start - first * BLOCK + n]
 
 
