@@ -177,13 +177,83 @@ def test_size_of_the_image_changes_the_grain_not_the_picture() -> None:
     assert float((halved - small).square().mean().sqrt()) < 9
 
 
-@pytest.mark.parametrize(("vocabulary", "words"), [(SPRITES, "cannot be drawn|needs|need"), (CLEVR, "camera")])
-def test_what_cannot_be_drawn_is_refused(vocabulary: object, words: str) -> None:
-    assert vocabulary in (SPRITES, CLEVR)
-    count = 3 if vocabulary is SPRITES else 4
-    scenes = Scenes.of(vocabulary, torch.zeros(1, 2, count, dtype=torch.int64), torch.zeros(1, 2, 3))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("vocabulary", "words"), [(SPRITES, "sprites need positions"), (CLEVR, "a camera and lamps")])
+def test_what_cannot_be_drawn_is_refused(vocabulary: Vocabulary, words: str) -> None:
+    scenes = Scenes.of(vocabulary, torch.zeros(1, 2, len(vocabulary.factors), dtype=torch.int64), torch.zeros(1, 2, 3))
     with pytest.raises(InputError, match=words):
         render_solid(scenes)
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (Factor("color", ("red",), ((255, 0, 0),)), "three numbers in 0..1"),
+        (Factor("color", ("red",)), "three numbers in 0..1"),
+        (Factor("size", ("large",)), "positive numbers"),
+        (Factor("material", ("velvet",)), "must be Rubber or MyMetal"),
+        (Factor("shape", ("banana",)), "no shape 'banana'"),
+    ],
+)
+def test_codes_that_mean_nothing_are_refused(factor: Factor, words: str) -> None:
+    factors = tuple(factor if each.name == factor.name else each for each in CLEVR)
+    like = scene(("red", "sphere", "large", "rubber", 0.0, 0.0))
+    odd = Scenes.of(
+        Vocabulary("odd", factors),
+        torch.zeros(1, 1, 4, dtype=torch.int64),
+        like.position,
+        camera=like.camera,
+        lamps=LAMP,
+    )
+    with pytest.raises(InputError, match=words):
+        render_solid(odd)
+
+
+LAMP = torch.tensor([LAMPS])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"camera": torch.tensor([[3.0, 3.0, -1.0]])}, "above the ground"),
+        ({"lamps": torch.zeros(1, 3, 3)}, "at the origin"),
+        ({"position": torch.full((1, 1, 3), math.nan)}, "not finite"),
+        ({"position": torch.zeros(1, 1, 2)}, "positions in space"),
+    ],
+)
+def test_places_that_mean_nothing_are_refused(change: dict[str, torch.Tensor], words: str) -> None:
+    fine = scene(("red", "sphere", "large", "rubber", 0.0, 0.0))
+    with pytest.raises(InputError, match=words):
+        render_solid(replace(fine, **change))  # type: ignore[arg-type]
+
+
+def test_more_objects_than_a_mask_can_tell_are_refused() -> None:
+    one = scene(("red", "sphere", "small", "rubber", 0.0, 0.0))
+    with pytest.raises(InputError, match="at most 255"):
+        render_solid(one.padded(256))
+
+
+def test_a_camera_right_above_sees_the_middle() -> None:
+    ball = scene(("red", "sphere", "small", "rubber", 0.0, 0.0))
+    frames = render_solid(replace(ball, camera=torch.tensor([[0.0, 0.0, 12.0]], dtype=torch.float64)), 64)
+    rows, columns = (frames.masks[0] == 1).nonzero().float().mean(0) + 0.5
+    assert float(rows) == pytest.approx(32, abs=0.5)
+    assert float(columns) == pytest.approx(32, abs=0.5)
+
+
+def test_scenes_without_places_show_the_ground() -> None:
+    one = scene(("red", "sphere", "small", "rubber", 0.0, 0.0))
+    bare = replace(one, **{name: tensor[:, :0] for name, tensor in one.tensors() if name in PER_OBJECT})
+    frames = render_solid(bare, 32)
+    assert frames.visible.shape == frames.total.shape == (1, 0)
+    assert torch.equal(frames.images, render_solid(absent(one, 0), 32).images)
+
+
+def test_textured_masks_count_by_the_rule_that_draws_them() -> None:
+    frames = render_solid(worlds.get("clevrtex").sample(8, seed=2), 96)
+    assert bool((frames.visible <= frames.total).all())
+    assert frames.depth is not None
+    lone = frames.total == frames.visible
+    assert 0.2 < float(lone.float().mean()) < 1.0  # objects that nothing hides are counted alike both times
 
 
 def test_a_tiny_image_is_refused(many: Scenes) -> None:

@@ -256,7 +256,7 @@ def footprint(
     for axis in (stage.right, stage.up):
         step = axis.index_select(1, scene) * pixel
         sides.append(step - view * (dot(step, normal) / facing))
-    return torch.stack([point + sides[0] * (x - 0.5) + sides[1] * (y - 0.5) for x, y in offsets(grid, 1.0)], 1)
+    return torch.stack([point + sides[0] * (x - 0.5) + sides[1] * (y - 0.5) for x, y in offsets(grid)], 1)
 
 
 @fused

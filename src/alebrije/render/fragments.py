@@ -28,6 +28,7 @@ class Fragments:
     weight: Tensor  # [M] share of the pixel
     column: Tensor  # [M] middle of the piece within the pixel
     row: Tensor  # [M]
+    depth: Tensor  # [M] distance along the viewing axis
     point: Tensor  # [3, M]
     normal: Tensor  # [3, M] unit
     view: Tensor  # [3, M] unit, towards the camera
@@ -43,32 +44,40 @@ class Sight:
     total: Tensor  # [B, N] int64
 
 
-def offsets(grid: int, spread: float) -> tuple[tuple[float, float], ...]:
-    """Rays of a pixel on a square grid; a `spread` of 1 covers the pixel evenly."""
-    steps = [0.5 + spread * ((step + 0.5) / grid - 0.5) for step in range(grid)]
+def offsets(grid: int) -> tuple[tuple[float, float], ...]:
+    """Rays of a pixel on a square grid that covers it evenly."""
+    steps = [(step + 0.5) / grid for step in range(grid)]
     return tuple((column, row) for row in steps for column in steps)
 
 
-def see(stage: Stage, size: int, grid: int, spread: float, least: float | None) -> Sight:
+def see(stage: Stage, size: int, grid: int, least: float | None) -> Sight:
     """What the camera sees, with `grid` squared rays in the pixels on outlines.
 
     Masks tell what the pixel's centre sees or, with `least`, which object covers at least this share of the pixel.
     """
     place, pixel = candidates(stage, size)
-    centre, total = first_hits(stage, size, place, pixel, CENTRE)
+    centre, alone = first_hits(stage, size, place, pixel, CENTRE)
     masks = torch.zeros(stage.scenes * size * size, device=stage.device)
     masks[centre.pixel] = (centre.place % stage.objects + 1).float()
     depth = torch.full_like(masks, torch.inf)
     depth[centre.pixel] = centre.depth
     rim = _outlines(masks.reshape(stage.scenes, 1, size, size))
     on_rim = rim[pixel].nonzero()[:, 0]
-    rays = offsets(grid, spread)
-    edge, _ = first_hits(stage, size, place[on_rim], pixel[on_rim], rays)
+    rays = offsets(grid)
+    edge, covered = first_hits(stage, size, place[on_rim], pixel[on_rim], rays)
     pieces = _pieces(stage, size, centre, (~rim[centre.pixel]).nonzero()[:, 0], edge, rays)
     if least is not None:
-        _cover(masks, rim, pieces, least)
+        alone[on_rim] = (covered >= least).float()
+        _cover(masks, depth, rim, pieces, least)
+    total = torch.zeros(stage.scenes * stage.objects, dtype=torch.int64, device=stage.device)
+    total.index_add_(0, place, alone.long())
     shape = (stage.scenes, size, size)
-    return Sight(pieces, masks.to(torch.uint8).reshape(shape), depth.reshape(shape), total)
+    return Sight(
+        pieces,
+        masks.to(torch.uint8).reshape(shape),
+        depth.reshape(shape),
+        total.reshape(stage.scenes, stage.objects),
+    )
 
 
 def _outlines(masks: Tensor) -> Tensor:
@@ -101,17 +110,22 @@ def _pieces(
     point = stage.camera.index_select(1, scene) + toward * depth
     weight = torch.cat([torch.ones_like(half), count / len(rays)])
     normal = normals(stage, place, point)
-    return Fragments(place, scene, place % stage.objects, pixel, weight, column, row, point, normal, -unit(toward))
+    item = place % stage.objects
+    return Fragments(place, scene, item, pixel, weight, column, row, depth, point, normal, -unit(toward))
 
 
-def _cover(masks: Tensor, rim: Tensor, pieces: Fragments, least: float) -> None:
-    """Label the outlines by the object that covers most of the pixel, if it covers enough."""
+def _cover(masks: Tensor, depth: Tensor, rim: Tensor, pieces: Fragments, least: float) -> None:
+    """Label the outlines by the object that covers most of the pixel, the first of equals, if it covers enough."""
     enough = (rim[pieces.pixel] & (pieces.weight >= least)).nonzero()[:, 0]
-    pixel, weight = pieces.pixel[enough], pieces.weight[enough]
+    pixel, weight, item = pieces.pixel[enough], pieces.weight[enough], pieces.item[enough].float()
     most = torch.zeros_like(masks).scatter_reduce_(0, pixel, weight, "amax")
-    largest = enough[weight == most[pixel]]
+    largest = (weight == most[pixel]).nonzero()[:, 0]
+    first = torch.full_like(masks, torch.inf).scatter_reduce_(0, pixel[largest], item[largest], "amin")
+    chosen = enough[largest[item[largest] == first[pixel[largest]]]]
     masks.masked_fill_(rim, 0.0)
-    masks[pieces.pixel[largest]] = (pieces.item[largest] + 1).float()
+    depth.masked_fill_(rim, torch.inf)
+    masks[pieces.pixel[chosen]] = (pieces.item[chosen] + 1).float()
+    depth[pieces.pixel[chosen]] = pieces.depth[chosen]
 
 
 def ground_points(stage: Stage, size: int, pieces: Fragments) -> tuple[Tensor, Tensor]:

@@ -112,9 +112,9 @@ def nearest(
 def first_hits(
     stage: Stage, size: int, place: Tensor, pixel: Tensor, offsets: tuple[tuple[float, float], ...]
 ) -> tuple[Hits, Tensor]:
-    """What the camera sees through candidate pixels at each offset within them, and what it would see of each object.
+    """What the camera sees through C candidate pixels at each offset within them, and what it would see of each object.
 
-    The second answer counts, for every object, the rays that meet it whatever stands before it. [B, N] int64
+    The second answer is the share of each candidate's rays that meet its object, whatever stands before it. [C]
     """
     rays, scene = len(offsets), place.div(stage.objects, rounding_mode="floor")
     inner = pixel - scene * (size * size)
@@ -127,10 +127,9 @@ def first_hits(
     ray = torch.arange(rays, device=stage.device).repeat(len(inner))
     toward = view_rays(stage, scene, columns, rows, size)
     depth = meet(stage, place, stage.camera.index_select(1, scene), toward)
-    met = torch.isfinite(depth).nonzero()[:, 0]
+    alone = torch.isfinite(depth)
+    met = alone.nonzero()[:, 0]
     place, pixel, ray, depth = place[met], pixel[met], ray[met], depth[met]
-    total = torch.zeros(stage.scenes * stage.objects, dtype=torch.int64, device=stage.device)
-    total.index_add_(0, place, torch.ones_like(place))
     slot = pixel * rays + ray
     nearest = torch.full((stage.scenes * size * size * rays,), math.inf, device=stage.device)
     nearest.scatter_reduce_(0, slot, depth, "amin")
@@ -139,4 +138,5 @@ def first_hits(
     owner = torch.full_like(nearest, math.inf)
     owner.scatter_reduce_(0, slot[front], place[front].float(), "amin")
     front = front[owner[slot[front]] == place[front].float()]
-    return Hits(place[front], pixel[front], ray[front], depth[front]), total.reshape(stage.scenes, stage.objects)
+    hits = Hits(place[front], pixel[front], ray[front], depth[front])
+    return hits, alone.reshape(-1, rays).float().mean(1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -12,12 +14,13 @@ from alebrije.render.clevr import ClevrLook
 from alebrije.render.clevrtex import SOLID, SWELL, ClevrtexLook
 from alebrije.render.fragments import Sight, ground_points, see
 from alebrije.render.frames import Frames
+from alebrije.render.library import shape_named
 from alebrije.render.materials import MATERIALS
 from alebrije.render.stage import Stage, stand
 from alebrije.scenes import Scenes, Vocabulary
 
 GREY = (0.8, 0.8, 0.8)  # the ground of CLEVR
-METAL = "MyMetal"  # what its files call the material that mirrors; any other is rubber
+METAL, RUBBER = "MyMetal", "Rubber"  # as its files call them
 
 
 def render_solid(scenes: Scenes, size: int = 128, device: str | torch.device = "cpu") -> Frames:
@@ -27,10 +30,31 @@ def render_solid(scenes: Scenes, size: int = 128, device: str | torch.device = "
     centre of each pixel sees. Worlds of textured materials are drawn as CLEVRTex: four by four rays on outlines, and as
     in the released masks an object is there if it covers an eighth of the pixel. Shadows are soft, metal mirrors once.
     """
-    if size < 8:
-        raise InputError(f"images need a size of at least 8 pixels, not {size}")
+    _check(scenes, size)
     draw = _painter(scenes.vocabulary)
-    return draw(scenes.to(device), size) if len(scenes) else _nothing(scenes, size, device)
+    if not len(scenes):
+        return _nothing(scenes, size, device)
+    # a scene without places for objects is one with an absent object
+    frames = draw(scenes.padded(max(1, scenes.objects)).to(device), size)
+    if scenes.objects:
+        return frames
+    return replace(frames, visible=frames.visible[:, :0], total=frames.total[:, :0])
+
+
+def _check(scenes: Scenes, size: object) -> None:
+    """Raise an InputError for what cannot be drawn, whatever the look."""
+    if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 8:
+        raise InputError(f"images need a whole number of at least 8 pixels a side, not {size!r}")
+    if scenes.objects > 255:
+        raise InputError(f"masks tell at most 255 objects apart, not {scenes.objects}")
+    if scenes.camera is None or scenes.lamps is None or scenes.position.shape[-1] != 3:
+        raise InputError(f"scenes of {scenes.vocabulary.name} need positions in space, a camera and lamps to be drawn")
+    if not all(bool(tensor.isfinite().all()) for _, tensor in scenes.tensors() if tensor.is_floating_point()):
+        raise InputError("scenes with numbers that are not finite cannot be drawn")
+    if len(scenes) and not bool((scenes.camera[:, 2] > 0).all()):
+        raise InputError("the camera must stand above the ground")
+    if len(scenes) and not bool((scenes.lamps.square().sum(-1) > 1e-6).all()):
+        raise InputError("a lamp at the origin lights nothing: lamps look at the origin")
 
 
 def _nothing(scenes: Scenes, size: int, device: str | torch.device) -> Frames:
@@ -43,6 +67,7 @@ def _painter(vocabulary: Vocabulary) -> Callable[[Scenes, int], Frames]:
     """How scenes of a vocabulary are drawn."""
     known = vocabulary.names
     if {"shape", "size", "material"} <= set(known):
+        _check_codes(vocabulary)
         if "color" in known:
             return _draw_clevr
         if {*vocabulary["material"].values, *vocabulary.background.values} <= set(MATERIALS):
@@ -53,9 +78,24 @@ def _painter(vocabulary: Vocabulary) -> Callable[[Scenes, int], Frames]:
     )
 
 
+def _check_codes(vocabulary: Vocabulary) -> None:
+    """The codes of shapes, sizes, colours and CLEVR's materials are what the renderer reads."""
+    for code in vocabulary["shape"].codes:
+        shape_named(code)
+    if not all(isinstance(code, int | float) and code > 0 for code in vocabulary["size"].codes):
+        raise InputError(f"the sizes of {vocabulary.name} must be positive numbers, not {vocabulary['size'].codes}")
+    if "color" in vocabulary:
+        for code in vocabulary["color"].codes:
+            if not (isinstance(code, tuple) and len(code) == 3 and all(0 <= channel <= 1 for channel in code)):
+                raise InputError(f"the colours of {vocabulary.name} must be three numbers in 0..1, not {code!r}")
+        for code in vocabulary["material"].codes:
+            if code not in (METAL, RUBBER):
+                raise InputError(f"the materials of {vocabulary.name} must be {RUBBER} or {METAL}, not {code!r}")
+
+
 def _draw_clevr(scenes: Scenes, size: int) -> Frames:
     stage = stand(scenes)
-    sight = see(stage, size, grid=2, spread=1.0, least=None)
+    sight = see(stage, size, grid=2, least=None)
     colour = scenes.codes("color").float().reshape(-1, 3).T.contiguous()
     shiny = torch.tensor([code == METAL for code in scenes.vocabulary["material"].codes], device=stage.device)
     metal = shiny[scenes.factor("material")].reshape(-1)
@@ -78,7 +118,7 @@ def _draw_clevrtex(scenes: Scenes, size: int) -> Frames:
     material, floor = kinds[0][scenes.factor("material")], kinds[1][scenes.background]
     swell, solid = (torch.tensor(table, device=scenes.device)[material] for table in (SWELL, SOLID))
     stage = stand(scenes, swell, solid)
-    sight = see(stage, size, grid=4, spread=1.0, least=0.12)
+    sight = see(stage, size, grid=4, least=0.12)
     look = ClevrtexLook(stage, material.reshape(-1), floor, size)
     level, share = ground_points(stage, size, sight.fragments)
     point, normal = look.floor_points(level)

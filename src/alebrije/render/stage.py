@@ -85,9 +85,12 @@ def looking(camera: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Right, up and forward of a camera [3, B] that looks at the origin with z up. [3, B] each"""
     forward = -camera / length(camera)
     x, y, z = forward
-    flat = (x * x + y * y).sqrt().clamp_min(1e-9)
-    right = torch.stack([y / flat, -x / flat, torch.zeros_like(x)])
-    up = torch.stack([-x * z / flat, -y * z / flat, flat])
+    flat = (x * x + y * y).sqrt()
+    # straight down there is no telling which way is up: y is
+    upright = flat > 1e-6
+    a, b = torch.where(upright, x / flat, torch.zeros_like(x)), torch.where(upright, y / flat, torch.ones_like(y))
+    right = torch.stack([b, -a, torch.zeros_like(x)])
+    up = torch.stack([-a * z, -b * z, flat])
     return right, up, forward
 
 
