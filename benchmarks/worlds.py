@@ -1,6 +1,6 @@
 """Images per second and memory of the renderers; `make bench` prints them and stores JSON.
 
-    python benchmarks/worlds.py [cpu|cuda]
+    python benchmarks/worlds.py [cpu|cuda [FILE]]
 
 On a GPU the ray tracer is measured as it is and through torch.compile, with the time that compiling takes. Scenes are
 drawn by the worlds' own samplers beforehand. Every number is the best of a few runs over the same scenes.
@@ -9,12 +9,13 @@ drawn by the worlds' own samplers beforehand. Every number is the best of a few 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import resource
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ import torch
 
 from alebrije import __version__, worlds
 from alebrije.scenes import Scenes
-
-OUT = Path(os.environ.get("OUT", Path(__file__).parent)) / "worlds.json"
 
 
 def crowd(objects: int, count: int) -> tuple[worlds.World, Scenes]:
@@ -48,28 +47,33 @@ def rate(world: worlds.World, scenes: Scenes, size: int, device: str, compile: b
     return len(scenes) / best
 
 
-def peak(device: str) -> float:
-    """Peak memory so far in GiB: of the GPU, or of this process."""
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated() / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+def cell(objects: int, size: int, device: str) -> dict[str, Any]:
+    """Speed of the ray tracer and peak memory in GiB: of the GPU, or of this process."""
+    compile = device == "cuda"
+    count = 16_384 if compile else 64
+    world, scenes = crowd(objects, count if size < 200 else count // 4)
+    if compile:
+        torch.cuda.reset_peak_memory_stats()
+    found = rate(world, scenes, size, device, compile)
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory = torch.cuda.max_memory_allocated() / 2**30 if compile else kilobytes / 2**20
+    return {"objects": objects, "size": size, "images per second": found, "peak GiB": memory}
 
 
 def solid(device: str) -> list[dict[str, Any]]:
     """The ray tracer for 2, 5 and 10 objects and 64, 128 and 240 pixels."""
     rows = []
-    compile = device == "cuda"
-    count = 16_384 if compile else 64
     for objects in (2, 5, 10):
-        world, scenes = crowd(objects, count)
         for size in (128, 64, 240):
             if device == "cuda":
-                torch.cuda.reset_peak_memory_stats()
-            some = scenes if size < 200 else scenes[: count // 4]
-            row = {"objects": objects, "size": size, "images per second": rate(world, some, size, device, compile)}
-            row["peak GiB"] = peak(device)
+                row = cell(objects, size, device)
+            else:
+                # a process of its own, whose peak is that of this cell alone
+                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+                    row = alone.submit(cell, objects, size, device).result()
             rows.append(row)
-            print(f"clevr, {objects} objects, {size} px: {row['images per second']:,.0f} images/s", flush=True)
+            speed, memory = row["images per second"], row["peak GiB"]
+            print(f"clevr, {objects} objects, {size} px: {speed:,.0f} images/s, {memory:.1f} GiB", flush=True)
     return rows
 
 
@@ -101,7 +105,8 @@ def others(device: str) -> dict[str, float]:
 def main() -> None:
     """Measure on the device asked for and add it to the file."""
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
-    found: dict[str, Any] = json.loads(OUT.read_text()) if OUT.exists() else {}
+    path = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).with_suffix(".json")
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     cores = f"{platform.machine()}, {torch.get_num_threads()} threads"
     machine = torch.cuda.get_device_name() if device == "cuda" else cores
     report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__}
@@ -111,7 +116,7 @@ def main() -> None:
         stages = {"torch.compile": compiling, **stages}
     for name, stage in stages.items():
         report[name] = stage()
-        OUT.write_text(json.dumps(found, indent=2) + "\n")
+        path.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":

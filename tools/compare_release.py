@@ -99,6 +99,8 @@ def sheet(theirs: Tensor, ours: Tensor, columns: int = 8, rows: int = 4) -> Imag
 
 def main() -> None:
     """Compare one world."""
+    if len(sys.argv) < 3:
+        sys.exit("usage: compare_release.py SAMPLES OUT [CLEVR|CLEVRTex]")
     samples, out = Path(sys.argv[1]), Path(sys.argv[2])
     world = sys.argv[3] if len(sys.argv) > 3 else "CLEVR"
     theirs, ours = compare(released(samples / world))
