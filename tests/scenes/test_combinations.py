@@ -174,3 +174,17 @@ def test_bad_alphas_are_named(alpha: object) -> None:
 def test_bad_seeds_are_named(seed: object) -> None:
     with pytest.raises(InputError, match="seed of a split must be an integer"):
         split(CLEVR, 0.2, seed=seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("world", [SPRITES, CLEVR, CLEVRTEX])
+def test_single_precision_gives_the_same_split(world: Vocabulary) -> None:
+    for step in range(81):
+        wanted = split(world, 0.01 * step)
+        assert split(world, np.float32(0.01 * step)) == wanted  # type: ignore[arg-type]
+        assert split(world, round(0.01 * step, 2)) == wanted
+        assert split(world, np.float32(0.01 * step), seed=3) == split(world, 0.01 * step, seed=3)  # type: ignore[arg-type]
+
+
+def test_thirds_stay_thirds() -> None:
+    assert len(split(SPRITES, 1 / 3).train) == 4 + 20
+    assert len(split(CLEVR, 2 / 3).train) == 6 + 92

@@ -172,6 +172,7 @@ Spoil = Callable[[dict[str, Any]], Any]
         (lambda scene: scene.update(objects={}), "'objects' of scene 1 must be a list, not dict"),
         (lambda scene: scene.update(objects=[4]), "object 0 of scene 1 must be a mapping of keys to values, not int"),
         (lambda scene: scene.update(image_filename=7), "'image_filename' of scene 1 must be a string, not 7"),
+        (lambda scene: scene.update(Camera=[1, 10**400, 1]), "'Camera' of scene 1 must be a number that fits"),
         (lambda scene: scene.update(Camera=None), "'Camera' of scene 1 must be a list of 3 numbers, not None"),
     ],
 )

@@ -195,3 +195,35 @@ def test_what_cannot_be_done_is_said_in_a_sentence() -> None:
         Rule("twice", (Move(((0.1, 0.0),)), Move(((0.0, 0.1),))))
     with pytest.raises(InputError, match="not to 'mine'"):
         Rule("whose", (Update("color", (("mine", "shape"),)),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("update", "message"),
+    [
+        (Update("color", ()), "sets color without a parent"),
+        (Update("color", ("self", "shape")), "is a pair like"),  # type: ignore[arg-type]
+        (Move(()), "needs steps of two finite numbers each, at least one step"),
+        (Move(((0.1, 0.2, 0.3),)), "needs steps of two finite numbers each"),  # type: ignore[arg-type]
+        (Move(((0.1, 0.2), (0.1,))), "needs steps of two finite numbers each"),  # type: ignore[arg-type]
+        (Move((0.1, 0.2)), "needs steps of two finite numbers each"),  # type: ignore[arg-type]
+        (Move(((0.1, float("nan")),)), "needs steps of two finite numbers each"),
+        (Move(((0.1, 0.2), (0.2, 0.1))), "has 2 steps but no chooser"),
+        ("ShAC", "consists of updates and moves, not of 'ShAC'"),
+    ],
+)
+def test_rules_that_say_nothing_are_refused(update: Update | Move, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Rule("odd", (update,))
+
+
+def test_colour_and_material_are_one_where_there_are_no_colours() -> None:
+    both = Rule("both", (Update("color", (("other", "shape"),)), Update("material", (("self", "shape"),))))
+    apply_rule(both, random_scenes(CLEVR, 2))
+    with pytest.raises(InputError, match="sets colour and material, which are one in clevrtex"):
+        apply_rule(both, random_scenes(CLEVRTEX, 2))
+
+
+@pytest.mark.parametrize("name", [None, ["S-A"], 3])
+def test_names_of_rules_are_words(name: object) -> None:
+    with pytest.raises(InputError, match="there is no rule"):
+        rule(name)  # type: ignore[arg-type]

@@ -99,6 +99,11 @@ def test_codes_are_looked_up_for_every_object() -> None:
         ((1, 0), [1, 0]),
         ([-1, -5], [4, 0]),
         ([], []),
+        (range(0), []),
+        (range(1, 3), [1, 2]),
+        (np.zeros(0, dtype=np.int64), []),
+        (np.array([3, 0], dtype=np.uint64), [3, 0]),
+        (torch.tensor([3, 0], dtype=torch.uint8), [3, 0]),
         (np.array([4, 1]), [4, 1]),
         (torch.tensor([True, False, False, True, False]), [0, 3]),
         ([False] * 4 + [True], [4]),
@@ -119,12 +124,41 @@ def test_every_kind_of_index_keeps_the_batch_axis(index: Any, rows: list[int]) -
     assert episodes.target_masks is None
 
 
-@pytest.mark.parametrize("index", [5, -6, [0, 7], [0.5], [True, False], [[0, 1]], torch.tensor(9)])
+@pytest.mark.parametrize(
+    "index",
+    [
+        5,
+        -6,
+        [0, 7],
+        [0.5],
+        [True, False],
+        True,
+        [[0, 1]],
+        torch.tensor(9),
+        torch.zeros(0),
+        np.zeros(0),
+        np.zeros((0, 2), dtype=int),
+        [[]],
+        np.array([2**64 - 1], dtype=np.uint64),
+        torch.tensor([2**63 - 1]),
+        [2**70],
+        "0",
+        "",
+        [[0], [0, 1]],
+        torch.zeros(2, dtype=torch.bfloat16),
+    ],
+)
 def test_indices_outside_are_refused(index: Any) -> None:
     with pytest.raises(IndexError):
         toy()[index]
     with pytest.raises(IndexError):
         Episodes(toy(), toy())[index]
+
+
+@pytest.mark.parametrize("index", [None, ..., 1.0, {}, "all"])
+def test_what_is_no_index_is_told_in_a_sentence(index: Any) -> None:
+    with pytest.raises(IndexError, match="rows are picked by whole numbers, a slice or a mask, not by"):
+        toy()[index]
 
 
 def test_iteration_ends_after_the_last() -> None:
@@ -154,11 +188,25 @@ def test_what_is_concatenated_can_be_cut_apart_again(shapes: list[tuple[int, int
 
 
 def test_concatenation_keeps_only_what_all_batches_have() -> None:
-    joined = Scenes.concatenate([full(), toy(2)])
-    assert joined.camera is None
+    joined = Scenes.concatenate([full(), replace(full(2), pixels=None)])
+    assert joined.camera is not None
     assert joined.pixels is None
     assert joined.names is not None
     assert Scenes.concatenate([toy(2), replace(toy(2), names=None)]).names is None
+
+
+@pytest.mark.parametrize("item", ["camera", "lamps"])
+def test_cameras_and_lamps_are_never_dropped(item: str) -> None:
+    without = replace(full(2), **{item: None})  # type: ignore[arg-type]
+    for batches in ([full(), without], [without, full()]):
+        with pytest.raises(InputError, match=f"scenes with {item} and scenes without cannot be concatenated"):
+            Scenes.concatenate(batches)
+    assert getattr(Scenes.concatenate([without, without]), item) is None
+
+
+def test_whole_numbers_may_come_as_floats_or_backwards() -> None:
+    scenes = Scenes.of(TOY, np.array([[[0.0, 1.0]], [[1.0, 0.0]]])[::-1], [[[0.5, 0.5]]] * 2)
+    assert scenes.factors.tolist() == [[[1, 0]], [[0, 1]]]
 
 
 def test_padding_adds_absent_objects_and_nothing_else() -> None:
@@ -192,12 +240,25 @@ def test_equal_scenes_are_equal_names_and_recorded_pixels_aside() -> None:
         ({"position": [[[0.0]]]}, r"position must have 2 or 3 columns, not the shape \[1, 1, 1\]"),
         ({"position": [[0.0]]}, r"position must have 2 or 3 columns, not the shape \[1, 1\]"),
         ({"position": [[[0.0, float("nan")]]]}, r"position must be finite"),
-        ({"camera": [[0.0, 1.0]]}, r"camera must have 3 columns"),
+        ({"camera": [[0.0, 1.0]]}, r"camera must have the shape \[1, 3\], not \[1, 2\]"),
+        ({"camera": [[[0.0, 1.0, 2.0]]]}, r"camera must have the shape \[1, 3\], not \[1, 1, 3\]"),
+        ({"lamps": [[[0.0, 1.0, 2.0]]]}, r"lamps must have the shape \[1, 3, 3\], not \[1, 1, 3\]"),
+        ({"lamps": [[0.0, 1.0, 2.0]]}, r"lamps must have the shape \[1, 3, 3\], not \[1, 3\]"),
+        ({"factors": [[[0.9, 1.0]]]}, r"factors must be whole numbers"),
+        ({"factors": np.array([[[0.0, np.nan]]])}, r"factors must be whole numbers"),
+        ({"background": [0.5]}, r"background must be whole numbers"),
+        ({"factors": "red"}, r"factors must be an array or nested lists of numbers"),
+        ({"factors": [[["red", "small"]]]}, r"factors must be an array or nested lists of numbers"),
+        ({"factors": [[[0, 1], [0]]]}, r"factors must be an array or nested lists of numbers"),
+        ({"position": [[[0.5], [0.5, 0.5]]]}, r"position must be an array or nested lists of numbers"),
+        ({"position": None}, r"position must be an array or nested lists of numbers"),
+        ({"present": "yes"}, r"present must be an array or nested lists of numbers"),
+        ({"background": "black"}, r"background must be an array or nested lists of numbers"),
         ({"lamps": [[[0.0, 1.0, float("inf")]] * 3]}, r"lamps must be finite"),
         ({"rotation": [0.0]}, r"rotation must begin with the shape \[1, 1\]"),
         ({"present": [[True, True]]}, r"present must begin with the shape \[1, 1\]"),
         ({"background": [2]}, r"background must lie in 0..1 in toy"),
-        ({"background": [0, 0]}, r"background must begin with the shape \[1\]"),
+        ({"background": [0, 0]}, r"background must have the shape \[1\]"),
         ({"names": ["a", "b"]}, r"1 scenes cannot have 2 names"),
     ],
 )
@@ -225,5 +286,7 @@ def test_what_does_not_join_is_refused() -> None:
     other = Vocabulary("other", TOY.factors)
     with pytest.raises(InputError, match="different vocabularies"):
         Scenes.concatenate([toy(1), Scenes.of(other, [[[0, 0]]], [[[0, 0]]])])
+    with pytest.raises(InputError, match="two and with three coordinates"):
+        Scenes.concatenate([toy(1), Scenes.of(TOY, [[[0, 0]]], [[[0, 0, 0]]])])
     with pytest.raises(InputError, match="scenes of 2 objects do not fit into 1 places"):
         toy().padded(1)

@@ -161,3 +161,33 @@ def test_rules_of_ones_own_are_welcome() -> None:
     assert torch.equal(found.target.factor("color"), found.source.factor("color").flip(1))
     with pytest.raises(InputError, match="no factor 'taste'"):
         worlds.task("sprites", Rule("odd", (Update("taste", (("other", "color"),)),)))
+    both = Rule("both", (Update("color", (("other", "shape"),)), Update("material", (("self", "shape"),))))
+    with pytest.raises(InputError, match="one in clevrtex"):
+        worlds.task("clevrtex", both)
+
+
+def test_worlds_and_rules_that_are_none_are_refused() -> None:
+    with pytest.raises(InputError, match="there is no world None"):
+        worlds.task(None, "S-A")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="there is no rule None"):
+        worlds.task("sprites", None)  # type: ignore[arg-type]
+
+
+def test_a_task_applies_to_scenes_of_its_world() -> None:
+    with pytest.raises(InputError, match="to scenes of the vocabulary sprites, not of clevr"):
+        worlds.task("sprites", "S-A").apply(episodes("clevr", "train").source)
+
+
+def test_drawing_episodes_tells_how_far_it_is() -> None:
+    task = worlds.task("sprites", "S-A", alpha=0.2)
+    told: list[tuple[int, int]] = []
+
+    def tell(done: int, total: int) -> None:
+        told.append((done, total))
+
+    for draw in (task.train, task.test, task.omni):
+        draw(BLOCK + 1, progress=tell)
+        assert told == [(BLOCK, BLOCK + 1), (BLOCK + 1, BLOCK + 1)]
+        told.clear()
+    task.train(2, seed="released", progress=tell)
+    assert told == [(2, 2)]

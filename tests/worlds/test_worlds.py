@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -270,3 +271,36 @@ def test_scenes_are_the_same_on_every_machine(name: str) -> None:
         digest.update(field.encode())
         digest.update(tensor.contiguous().numpy().tobytes())
     assert digest.hexdigest()[:16] == FINGERPRINTS[name]
+
+
+def test_devices_and_looks_that_are_not_there_are_refused() -> None:
+    sprites, clevr = worlds.get("sprites"), worlds.get("clevr")
+    scenes = sprites.sample(1)
+    strangers = ["banana", "cuda:99", None, "" if torch.cuda.is_available() else "cuda"]
+    for device in strangers:
+        with pytest.raises(InputError, match="device must be one that torch can use here"):
+            sprites.render(scenes, device=device)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the look of clevr has no 'path'; it has nothing to choose"):
+        clevr.render(clevr.sample(1), path="exact")
+    with pytest.raises(InputError, match="the look of sprites has no 'paht'; it knows path, channels"):
+        sprites.render(scenes, paht="exact")
+    assert sprites.render(scenes, size=16, path="exact").images.shape == (1, 3, 16, 16)
+
+
+@pytest.mark.parametrize("name", SOLID_PAIRS)
+def test_solid_objects_have_heights(name: str) -> None:
+    scenes = sampled(name)[:1]
+    with pytest.raises(InputError, match=f"objects of {name} have 3 coordinates, not 2"):
+        worlds.get(name).render(replace(scenes, position=scenes.position[..., :2]))
+
+
+@pytest.mark.parametrize("name", [["clevr"], None, 3])
+def test_names_of_worlds_are_words(name: object) -> None:
+    with pytest.raises(InputError, match="there is no world"):
+        worlds.get(name)  # type: ignore[arg-type]
+
+
+def test_sampling_tells_how_far_it_is() -> None:
+    told: list[tuple[int, int]] = []
+    worlds.get("sprites").sample(BLOCK + 6, start=3, progress=lambda done, total: told.append((done, total)))
+    assert told == [(BLOCK - 3, BLOCK + 6), (BLOCK + 6, BLOCK + 6)]

@@ -97,7 +97,9 @@ def split(vocabulary: Vocabulary, alpha: float, seed: int | None = None) -> Spli
 def _fraction(alpha: Any) -> float:
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 <= float(alpha) <= 1:
         raise InputError(f"alpha must be a number from 0 to 1, not {alpha!r}")
-    return float(alpha)
+    exact, short = float(alpha), round(float(alpha), 6)
+    # 0.2 that went through single precision is meant as 0.2; 1/3 is not meant as 0.333333
+    return short if abs(exact - short) < 1e-7 else exact
 
 
 def _floor(value: float) -> int:

@@ -226,9 +226,13 @@ def _word(holder: Mapping[str, Any], key: str, where: str) -> str:
 
 def _number(value: Any, key: str, where: str) -> float:
     # bool is an int to Python, and True would pass for the size 1.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    try:
+        good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits, too many to repeat
+        raise InputError(f"{key!r} of {where} must be a number that fits into a float") from None
+    if not good:
         raise InputError(f"{key!r} of {where} must be a finite number, not {value!r}")
-    return value
+    return value  # type: ignore[no-any-return]
 
 
 def _numbers(holder: Mapping[str, Any], key: str, length: int, where: str) -> list[float]:

@@ -51,8 +51,17 @@ class Rule:
     updates: tuple[Update | Move, ...]
 
     def __post_init__(self) -> None:
+        for update in self.updates:
+            if isinstance(update, Move):
+                _check_move(update, self.name)
+            elif not isinstance(update, Update):
+                raise InputError(f"the rule {self.name!r} consists of updates and moves, not of {update!r}")
+            elif not update.parents:
+                raise InputError(f"the rule {self.name!r} sets {update.target} without a parent: give at least one")
         parents = [parent for update in self.updates if isinstance(update, Update) for parent in update.parents]
         parents += [update.chooser for update in self.updates if isinstance(update, Move) and update.chooser]
+        if odd := [parent for parent in parents if not isinstance(parent, tuple) or len(parent) != 2]:
+            raise InputError(f'a parent in the rule {self.name!r} is a pair like ("self", "shape"), not {odd[0]!r}')
         if strangers := [owner for owner, _ in parents if owner not in ("self", "other")]:
             raise InputError(
                 f'a parent in the rule {self.name!r} belongs to "self" or "other", not to {strangers[0]!r}'
@@ -64,6 +73,17 @@ class Rule:
     def targets(self) -> tuple[str, ...]:
         """What the rule sets, in the order of its updates; a move sets "position"."""
         return tuple(update.target if isinstance(update, Update) else "position" for update in self.updates)
+
+
+def _check_move(move: Move, name: str) -> None:
+    try:
+        steps = torch.tensor(move.steps, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        steps = torch.zeros(0)
+    if steps.ndim != 2 or not len(steps) or steps.shape[1] != 2 or not bool(steps.isfinite().all()):
+        raise InputError(f"a move in the rule {name!r} needs steps of two finite numbers each, at least one step")
+    if len(steps) > 1 and move.chooser is None:
+        raise InputError(f"a move in the rule {name!r} has {len(steps)} steps but no chooser that picks one")
 
 
 # The eight updates that SVIB's analysis combines, under their released names. An N in front is the non-atomic form.
@@ -123,7 +143,7 @@ def rule(name: str) -> Rule:
     >>> rule("M-A").updates[1]
     Update(target='size', parents=(('other', 'color'),))
     """
-    if name not in RULES:
+    if not isinstance(name, str) or name not in RULES:
         raise InputError(f"there is no rule {name!r}; there are {', '.join(RULES)}")
     return RULES[name]
 
@@ -162,6 +182,9 @@ def apply_rule(rule: Rule, scenes: Scenes) -> Scenes:
     >>> apply_rule(RULES["CP"], source).position[0].tolist()
     [[0.5, 0.2], [1.1, 0.7]]
     """
+    axes = [_axis(scenes.vocabulary, update.target) for update in rule.updates if isinstance(update, Update)]
+    if len(set(axes)) < len(axes):
+        raise InputError(f"the rule {rule.name} sets colour and material, which are one in {scenes.vocabulary.name}")
     counts = scenes.present.sum(1)
     if wrong := (counts != 2).nonzero()[:, 0].tolist():
         raise InputError(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,8 @@ from alebrije.scenes.vocabulary import Vocabulary
 Index = int | slice | Tensor | Sequence[int]
 
 _PER_OBJECT = ("factors", "position", "rotation", "pixels")
-_COLUMNS = {"position": (2, 3), "camera": (3,), "lamps": (3,), "pixels": (3,)}
+_COLUMNS = {"position": (2, 3), "pixels": (3,)}
+_AROUND = {"background": (), "camera": (3,), "lamps": (3, 3)}  # of the whole scene: the shape after the first axis
 
 
 def rows_of(index: Index, count: int) -> slice | Tensor:
@@ -26,18 +28,39 @@ def rows_of(index: Index, count: int) -> slice | Tensor:
     """
     if isinstance(index, slice):  # torch knows no negative steps
         return index if (index.step or 1) > 0 else torch.tensor(range(count)[index], dtype=torch.int64)
-    rows = torch.as_tensor(index).cpu()
-    if rows.dtype == torch.bool:
+    if isinstance(index, list | tuple | range) and not len(index):
+        return torch.zeros(0, dtype=torch.int64)
+    try:
+        rows = index.detach().cpu().numpy() if isinstance(index, Tensor) else np.asarray(index)
+    except (TypeError, ValueError, RuntimeError):  # ragged lists, types that NumPy does not know
+        rows = np.asarray(None)
+    if rows.dtype.kind not in "biu" or rows.ndim > 1:
+        raise IndexError(f"rows are picked by whole numbers, a slice or a mask, not by {index!r}")
+    if rows.dtype.kind == "b":
         if rows.shape != (count,):
             raise IndexError(f"a mask over {count} rows cannot have the shape {list(rows.shape)}")
-        return rows.nonzero()[:, 0]
-    if rows.numel() and (rows.ndim > 1 or rows.is_floating_point()):
-        raise IndexError(f"rows are picked by integers, a slice or a mask, not by {index!r}")
-    if rows.numel() and not -count <= int(rows.min()) <= int(rows.max()) < count:
-        raise IndexError(f"row {index} of {count}")
+        return torch.from_numpy(np.flatnonzero(rows))
+    if rows.size and not -count <= (lowest := int(rows.min())) <= (highest := int(rows.max())) < count:
+        raise IndexError(f"there is no row {lowest if lowest < -count else highest} among {count}")
     if rows.ndim == 0:
         return slice(int(rows) % count, int(rows) % count + 1)
-    return rows.long() % max(count, 1)
+    return torch.from_numpy(rows.astype(np.int64) % max(count, 1))
+
+
+def _tensor(value: Any, name: str, dtype: torch.dtype | None = None) -> Tensor:
+    """What a user gave for `name`, as a tensor."""
+    try:
+        return torch.as_tensor(np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value, dtype=dtype)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise InputError(f"{name} must be an array or nested lists of numbers, all of one length") from None
+
+
+def _whole(value: Any, name: str) -> Tensor:
+    """What a user gave for `name`, as whole numbers, int64."""
+    tensor = _tensor(value, name)
+    if tensor.is_complex() or (tensor.is_floating_point() and not bool((tensor == tensor.round()).all())):
+        raise InputError(f"{name} must be whole numbers, the indices of values in the vocabulary")
+    return tensor.long()
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +69,7 @@ class Scenes:
 
     Only the first axis means "which scene": slicing, concatenating and moving touch no other, so a scene that moves
     can later carry a time axis in `position` and `rotation`, and one that is seen from several sides a view axis in
-    `camera`, without any change here.
+    `camera`, with no change but to `check`.
 
     Positions are in the unit square, y up, in flat worlds, and in world units in solid ones, where the third
     coordinate is the height of the object's centre. Absent objects (`present` false) have factors 0 and position 0.
@@ -85,20 +108,18 @@ class Scenes:
         names: Sequence[str] | None = None,
     ) -> Scenes:
         """Scenes from arrays or nested lists; what is left out is present, unrotated and on the first background."""
-        indices = torch.as_tensor(factors).long()
+        indices = _whole(factors, "factors")
         if indices.ndim != 3 or indices.shape[-1] != len(vocabulary.factors):
             wanted = f"[scenes, objects, {len(vocabulary.factors)}]"
             raise InputError(f"factors must have the shape {wanted} in {vocabulary.name}, not {list(indices.shape)}")
         count, objects = indices.shape[:2]
-        given = {"position": position, "rotation": rotation, "camera": camera, "lamps": lamps, "pixels": pixels}
-        real = {
-            name: None if value is None else torch.as_tensor(value, dtype=torch.float64)
-            for name, value in given.items()
-        }
+        given = {"rotation": rotation, "camera": camera, "lamps": lamps, "pixels": pixels}
+        real = {name: None if value is None else _tensor(value, name, torch.float64) for name, value in given.items()}
+        real["position"] = _tensor(position, "position", torch.float64)
         if real["rotation"] is None:
             real["rotation"] = torch.zeros(count, objects, dtype=torch.float64, device=indices.device)
-        here = indices.new_ones(count, objects).bool() if present is None else torch.as_tensor(present).bool()
-        ground = indices.new_zeros(count) if background is None else torch.as_tensor(background).long()
+        here = indices.new_ones(count, objects).bool() if present is None else _tensor(present, "present").bool()
+        ground = indices.new_zeros(count) if background is None else _whole(background, "background")
         label = None if names is None else tuple(names)
         scenes = cls(vocabulary, factors=indices, present=here, background=ground, names=label, **real)  # type: ignore[arg-type]
         scenes.check()
@@ -117,11 +138,14 @@ class Scenes:
         """Raise an InputError if shapes do not fit, a number is not finite or a value lies outside the vocabulary."""
         count, objects = self.factors.shape[:2]
         for name, tensor in self.tensors():
-            leading = (count,) if name in ("background", "camera", "lamps") else (count, objects)
-            if tuple(tensor.shape[: len(leading)]) != leading:
-                raise InputError(f"{name} must begin with the shape {list(leading)}, not {list(tensor.shape)}")
+            if name in _AROUND:
+                if tuple(tensor.shape) != (count, *_AROUND[name]):
+                    wanted = str([count, *_AROUND[name]])
+                    raise InputError(f"{name} must have the shape {wanted}, not {list(tensor.shape)}")
+            elif tuple(tensor.shape[:2]) != (count, objects):
+                raise InputError(f"{name} must begin with the shape {[count, objects]}, not {list(tensor.shape)}")
             columns = _COLUMNS.get(name, ())
-            if columns and (tensor.ndim == len(leading) or tensor.shape[-1] not in columns):
+            if columns and (tensor.ndim == 2 or tensor.shape[-1] not in columns):
                 wanted = " or ".join(map(str, columns))
                 raise InputError(f"{name} must have {wanted} columns, not the shape {list(tensor.shape)}")
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
@@ -208,12 +232,21 @@ class Scenes:
 
     @staticmethod
     def concatenate(batches: Sequence[Scenes]) -> Scenes:
-        """Several batches after one another; those with fewer objects are filled up with absent ones."""
+        """Several batches after one another; those with fewer objects are filled up with absent ones.
+
+        Recorded pixels and names are kept if all batches have them. Cameras and lamps are part of the picture, so
+        there all batches have them or none.
+        """
         if not batches:
             raise InputError("there are no scenes to concatenate")
         first, most = batches[0], max(batch.objects for batch in batches)
         if any(batch.vocabulary != first.vocabulary for batch in batches):
             raise InputError("scenes of different vocabularies cannot be concatenated")
+        for item in ("camera", "lamps"):
+            if len({getattr(batch, item) is None for batch in batches}) > 1:
+                raise InputError(f"scenes with {item} and scenes without cannot be concatenated")
+        if len({batch.position.shape[2:] for batch in batches}) > 1:
+            raise InputError("scenes with two and with three coordinates cannot be concatenated")
         padded = [batch.padded(most) for batch in batches]
         common = [name for name, _ in first.tensors() if all(getattr(batch, name) is not None for batch in batches)]
         joined: dict[str, Any] = {name: torch.cat([getattr(batch, name) for batch in padded]) for name in common}

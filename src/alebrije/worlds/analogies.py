@@ -25,6 +25,7 @@ SIDE = 240  # of the pictures in which COAT counts pixels
 LEAST_VISIBLE = 200
 LEAST_OVERLAP = 800
 OCCLUDED_FROM = 1400  # pixels in which the masks of A, B, C and D do not add up
+# The released test_generation.py was committed with the condition "< 400", and "> 1400" in a comment behind it.
 CLEAR_BELOW = 400
 PLACES = 6
 ATTRIBUTES = ("color", "material", "shape", "size")

@@ -41,18 +41,25 @@ class World:
     vocabulary: Vocabulary
     sampler: Sampler
     painter: Painter
-    size: int  # of the published images, in pixels a side
+    size: int  # of its pictures by default, in pixels a side: 64 or 128, which need not be the size published
     memory: int = 64  # bytes that a pixel takes while it is drawn, about
+    looks: tuple[str, ...] = ()  # what `render` passes on to the painter
 
     def sample(
-        self, n: int, seed: int = 0, combinations: Sequence[Sequence[int]] | None = None, start: int = 0
+        self,
+        n: int,
+        seed: int = 0,
+        combinations: Sequence[Sequence[int]] | None = None,
+        start: int = 0,
+        progress: Progress | None = None,
     ) -> Scenes:
         """Scenes `start` to `start + n` of the endless stream that belongs to `seed`, the same on every machine.
 
         A scene depends on the seed and on its number in the stream and on nothing else, so `sample(100)` is the
         beginning of `sample(1000)`, and `sample(900, start=100)` the rest of it. Objects are drawn from
         `combinations`, such as those of a split, or from all, with replacement: all of them make what SVIB calls the
-        omni-composition set.
+        omni-composition set. They are drawn a block at a time; after each, `progress` is told how many are done, of
+        how many.
 
         >>> from alebrije import worlds
         >>> world = worlds.get("sprites")
@@ -62,7 +69,7 @@ class World:
         ['green triangle medium, green triangle medium']
         """
         table = combination_table(self.vocabulary, combinations)
-        return draw_stream(lambda generator: self.sampler.block(generator, table), n, seed, start, SAMPLE)
+        return draw_stream(lambda generator: self.sampler.block(generator, table), n, seed, start, SAMPLE, progress)
 
     def grid(self, indices: Any) -> Scenes:
         """The scenes of dSprites or rooms by their index in the original file, the last factor fastest.
@@ -90,26 +97,34 @@ class World:
         compile: bool = False,
         **look: Any,
     ) -> Frames:
-        """Pictures and masks of scenes, `size` pixels a side (by default as published), drawn and left on `device`.
+        """Pictures and masks of scenes, `size` pixels a side (by default `World.size`), drawn and left on `device`.
 
         The scenes may lie on any device. They are drawn a batch at a time; after each, `progress` is told how many are
         done, of how many. With `compile` the ray tracer goes through torch.compile: minutes for the first batch, then
         several times faster on a GPU. `look` goes to the renderer: sprites know `path` and `channels`
-        (`alebrije.render.sprites.render_sprites`).
+        (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
+
+        The default size is 128, or 64 in dsprites and rooms; CLEVR's own pictures are 320 x 240, COAT's 240 x 240.
         """
         if scenes.vocabulary != self.vocabulary:
             raise InputError(
                 f"the world {self.name} renders scenes of the vocabulary {self.vocabulary.name}, "
                 f"not of {scenes.vocabulary.name}"
             )
+        if "material" in self.vocabulary and scenes.position.shape[-1] != 3:
+            raise InputError(f"objects of {self.name} have 3 coordinates, not {scenes.position.shape[-1]}")
+        if strange := [name for name in look if name not in self.looks]:
+            known = f"it knows {', '.join(self.looks)}" if self.looks else "it has nothing to choose"
+            raise InputError(f"the look of {self.name} has no {strange[0]!r}; {known}")
+        place = _usable(device)
         side = self.size if size is None else whole_number(size, "size")
         if side < 1:
             raise InputError("size must be at least one pixel")
-        step = self._at_a_time(torch.device(device), side)
+        step = self._at_a_time(place, side)
         frames = []
         with fusing() if compile else nullcontext():
             for begin in range(0, max(len(scenes), 1), step):
-                frames.append(self.painter(scenes[begin : begin + step], size=side, device=device, **look))
+                frames.append(self.painter(scenes[begin : begin + step], size=side, device=place, **look))
                 if progress is not None:
                     progress(min(begin + step, len(scenes)), len(scenes))
         return frames[0] if len(frames) == 1 else Frames.concatenate(frames)
@@ -121,6 +136,16 @@ class World:
         else:
             room = 2**28 if device.type == "cpu" else 2**30
         return int(min(_MOST_AT_A_TIME, max(1, room // (self.memory * size * size))))
+
+
+def _usable(device: str | torch.device) -> torch.device:
+    """A device that a user named, if there is one here."""
+    try:
+        place = torch.device(device)
+        torch.zeros(1, device=place)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError):
+        raise InputError(f'device must be one that torch can use here, such as "cpu", not {device!r}') from None
+    return place
 
 
 # Renderers are imported when they are first used: drawing scenes needs none of them.
@@ -164,7 +189,7 @@ def _coat(name: str, correlated: bool) -> World:
 _WORLDS = {
     world.name: world
     for world in (
-        World("sprites", SPRITES, SpritePairs(SPRITES), _paint_sprites, 128),
+        World("sprites", SPRITES, SpritePairs(SPRITES), _paint_sprites, 128, looks=("path", "channels")),
         World("clevr", CLEVR, SolidPairs(CLEVR, targets_apart=False), _paint_solid, 128, memory=256),
         World("clevrtex", CLEVRTEX, SolidPairs(CLEVRTEX, targets_apart=True), _paint_solid, 128, memory=1024),
         World("dsprites", DSPRITES, Grid(DSPRITES, columns=2), _paint_dsprites, 64),
@@ -198,6 +223,6 @@ def get(name: str) -> World:
     >>> get("clevr").vocabulary.names
     ('color', 'shape', 'size', 'material')
     """
-    if name not in _WORLDS:
+    if not isinstance(name, str) or name not in _WORLDS:
         raise InputError(f"there is no world {name!r}; there are {', '.join(_WORLDS)}")
     return _WORLDS[name]
