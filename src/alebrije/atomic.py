@@ -15,8 +15,11 @@ from alebrije.errors import InputError
 PART = ".part"  # how the name of what is not yet whole ends; it begins with a dot
 
 
-def write_atomically(path: str | Path, text: str) -> None:
-    """Writes `text` beside `path`, syncs it and renames it: a killed process or a full disk leaves the old file."""
+def write_atomically(path: str | Path, text: str, *, replace: bool = True) -> None:
+    """Writes `text` beside `path`, syncs it and renames it: a killed process or a full disk leaves the old file.
+
+    Without `replace` a file that is there stays, also if another process wrote it a moment ago.
+    """
     path = Path(path).resolve()  # what a link points to is replaced, not the link
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InputError(f"{path}: is not a regular file")
@@ -31,7 +34,10 @@ def write_atomically(path: str | Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        if replace:
+            os.replace(temporary, path)
+        else:
+            _rename_if_new(Path(temporary), path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -90,6 +96,19 @@ def disk_trouble_named(folder: Path) -> Iterator[None]:
         else:
             fault = f"cannot be written: {error.strerror or error}"
         raise InputError(f"{folder}: {fault}") from error
+
+
+def _rename_if_new(temporary: Path, path: Path) -> None:
+    try:
+        os.link(temporary, path)  # unlike a rename it never replaces
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        if not path.exists():  # a file system without links: nearly as good
+            os.replace(temporary, path)
+    temporary.unlink(missing_ok=True)
 
 
 def _sync_file(path: Path) -> None:

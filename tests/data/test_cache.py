@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import pickle
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,13 @@ def rows(start: int, stop: int) -> dict[str, np.ndarray]:
 
 def write(folder: Path, make: Callable[..., Any] = rows, **change: Any) -> Cache:
     return write_cache(folder, **({"settings": SETTINGS, "total": TOTAL, "shard": SHARD, "make": make} | change))
+
+
+def write_at(moment: float, folder: Path) -> int:
+    """Waits, so that several processes begin together."""
+    while time.time() < moment:
+        pass
+    return len(write(folder))
 
 
 def forbidden(start: int, stop: int) -> dict[str, np.ndarray]:
@@ -98,7 +108,9 @@ class TestReading:
         for name, array in rows(0, TOTAL).items():
             np.testing.assert_array_equal(cached[name][index], array[plain])
 
-    @pytest.mark.parametrize("index", [23, -24, [0, 23]])
+    @pytest.mark.parametrize(
+        "index", [23, -24, [0, 23], 2**64 - 1, np.uint64(2**64 - 1), np.array([2**63], np.uint64), 2**70, -(2**70)]
+    )
     def test_rows_that_are_not_there(self, cached: Cache, index: Any) -> None:
         with pytest.raises(IndexError, match="23 rows"):
             cached["images"][index]
@@ -168,7 +180,7 @@ class TestContinuing:
         assert_whole(write(tmp_path, rest, progress=lambda count, total: done.append(count)))
         assert done == [5, 10, 15, 20, 23]
 
-    @pytest.mark.parametrize("moment", ["os.rename", "os.fsync", "np.lib.format.write_array", "os.replace"])
+    @pytest.mark.parametrize("moment", ["os.rename", "os.fsync", "np.lib.format.write_array", "os.replace", "os.link"])
     def test_killed_and_continued(self, tmp_path: Path, moment: str) -> None:
         """The child stops for good in its third call of `moment`, and is killed there."""
         code = (
@@ -177,7 +189,7 @@ class TestContinuing:
             f"genuine, calls = {moment}, []\n"
             "def stops(*a, **k):\n"
             "    calls.append(1)\n"
-            f"    if len(calls) == {1 if moment == 'os.replace' else 3}:\n"
+            f"    if len(calls) == {1 if moment in ('os.replace', 'os.link') else 3}:\n"
             "        print('stopped', flush=True); time.sleep(60)\n"
             "    return genuine(*a, **k)\n"
             f"{moment} = stops\n"
@@ -194,6 +206,58 @@ class TestContinuing:
         assert_whole(write(tmp_path / "cache"))
         assert all(path.stat().st_mtime_ns == time for path, time in before.items())
         assert len(os.listdir(tmp_path / "cache")) == 6, "something was left behind"
+
+    def test_three_real_processes_on_one_new_folder(self, tmp_path: Path) -> None:
+        with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for number in range(25):
+                folder = tmp_path / f"{number}"
+                moment = time.time() + (1 if number == 0 else 0.01)
+                for done in [pool.submit(write_at, moment, folder) for _ in range(3)]:
+                    assert done.result() == TOTAL
+                assert_whole(open_cache(folder))
+                assert len(os.listdir(folder)) == 6
+
+    def test_another_begins_between_two_looks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Just when this one lists the folder, in which there was no manifest, another one writes the whole cache."""
+        folder, genuine = tmp_path / "cache", Path.iterdir
+
+        def late(path: Path) -> Any:
+            monkeypatch.setattr(Path, "iterdir", genuine)
+            if path == folder:
+                write(folder)
+            return genuine(path)
+
+        monkeypatch.setattr(Path, "iterdir", late)
+        assert_whole(write(folder, forbidden))
+        shutil.rmtree(folder)
+        monkeypatch.setattr(Path, "iterdir", late)
+        assert "other settings" in refusal(write, folder, settings={})
+
+    @pytest.mark.parametrize("call", ["link", "replace"])
+    def test_overtaken_while_writing_the_manifest(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    ) -> None:
+        """Another one finishes, and takes what this one was about to rename for a leftover."""
+        genuine = getattr(os, call)
+
+        def late(source: Any, target: Any) -> None:
+            monkeypatch.setattr(os, call, genuine)
+            write(tmp_path)
+            assert not Path(source).exists()
+            genuine(source, target)
+
+        monkeypatch.setattr(os, call, late)
+        assert_whole(write(tmp_path, rows))
+        assert len(os.listdir(tmp_path)) == 6
+
+    @pytest.mark.parametrize("fault", [errno.EPERM, errno.ENOTSUP])
+    def test_a_file_system_without_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int) -> None:
+        def fails(source: Any, target: Any) -> None:
+            raise OSError(fault, "no links here")
+
+        monkeypatch.setattr(os, "link", fails)
+        assert_whole(write(tmp_path))
+        assert len(os.listdir(tmp_path)) == 6
 
     def test_two_at_once(self, tmp_path: Path) -> None:
         """While one makes its third shard another comes, makes all and cleans up."""
@@ -279,8 +343,20 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"total": 0}, "at least 1"),
-            ({"shard": 0}, "at least 1"),
+            ({"total": 0}, "total must be at least 1"),
+            ({"shard": 0}, "shard must be at least 1"),
+            ({"total": 2.0}, "total must be a whole number"),
+            ({"total": "23"}, "total must be a whole number"),
+            ({"total": True}, "total must be a whole number"),
+            ({"shard": 1.5}, "shard must be a whole number"),
+            ({"shard": None}, "shard must be a whole number"),
+            ({"shard": False}, "shard must be a whole number"),
+            ({"make": lambda start, stop: np.zeros(5)}, "arrays by name, not ndarray"),
+            ({"make": lambda start, stop: {3: np.zeros(5)}}, "named 3"),
+            ({"make": lambda start, stop: {"a\n": np.zeros(5)}}, r"named 'a\n'"),
+            ({"make": lambda start, stop: {"a": [[1], [1, 2], 3, 4, 5]}}, "make gave 'a' of which numpy cannot make"),
+            ({"make": lambda start, stop: {"a": torch.zeros(5, dtype=torch.bfloat16)}}, "BFloat16"),
+            ({"make": lambda start, stop: {"a": torch.zeros(5, requires_grad=True)}}, "make gave 'a'"),
             ({"settings": {"x": float("nan")}}, "JSON"),
             ({"settings": {"x": object()}}, "JSON"),
             ({"make": lambda start, stop: {}}, "no arrays"),
@@ -301,6 +377,23 @@ class TestRefusals:
         assert os.listdir(tmp_path) == ["thesis.tex"]
         assert "no cache here" in refusal(open_cache, tmp_path)
         assert "cannot be written" in refusal(write, tmp_path / "thesis.tex")
+
+    def test_numbers_of_numpy(self, tmp_path: Path) -> None:
+        assert_whole(write(tmp_path, total=np.int64(TOTAL), shard=np.uint8(SHARD)))
+        assert_whole(write(tmp_path, forbidden))
+
+    def test_a_folder_that_may_not_be_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(tmp_path)
+        path, genuine = str(tmp_path / "manifest.json"), os.stat
+
+        def locked(place: Any, *args: Any, **more: Any) -> os.stat_result:
+            if str(place) == path:
+                raise PermissionError(errno.EACCES, "Permission denied", path)
+            return genuine(place, *args, **more)
+
+        monkeypatch.setattr(os, "stat", locked)
+        assert refusal(open_cache, tmp_path) == f"{path}: cannot be read: Permission denied"
+        assert "Permission denied" in refusal(write, tmp_path, forbidden)
 
     def test_fortran_order_and_tensors(self, tmp_path: Path) -> None:
         values = np.asfortranarray(np.arange(12.0).reshape(4, 3))
@@ -394,5 +487,7 @@ class TestDamage:
 
     def test_names_in_a_manifest_cannot_leave_the_folder(self, folder: Path) -> None:
         path = folder / "manifest.json"
-        path.write_text(path.read_text().replace('"row"', '"../../row"'))
-        assert "damaged" in refusal(open_cache, folder)
+        content = path.read_text()
+        for name in ("../../row", r"row\n"):
+            path.write_text(content.replace('"row"', f'"{name}"'))
+            assert "damaged" in refusal(open_cache, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import io
 import math
 import pickle
@@ -20,7 +21,7 @@ import numpy as np
 import pytest
 import torch
 
-from alebrije.data import Grid, grids, read_dsprites, read_mpi3d, read_shapes3d
+from alebrije.data import Grid, grids, read_arrays, read_dsprites, read_mpi3d, read_shapes3d
 from alebrije.errors import InputError
 
 DSPRITES, SHAPES3D = (1, 3, 6, 40, 32, 32), (10, 10, 10, 8, 4, 15)
@@ -73,7 +74,7 @@ def huge_npz(path: Path, name: str, shape: tuple[int, ...], first: np.ndarray, m
     """An `.npz` whose array `name` has a shape of many gigabytes: `first`, then zeros to the end.
 
     Zeros deflate into one and the same block, which is repeated; the true checksum is not known, so no reader may
-    get as far as the end.
+    get as far as the end, and `check` must be off.
     """
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
@@ -143,7 +144,7 @@ class TestDSprites:
             "import resource, sys\n"
             "from alebrije.data import read_dsprites\n"
             "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-            "grid = read_dsprites(sys.argv[1], [49, 1, 5000])\n"
+            "grid = read_dsprites(sys.argv[1], [49, 1, 5000], check=False)\n"
             "print(grid.counts, grid.images[:, 0].sum(dim=(1, 2)).tolist(), grid.factors[2].tolist())\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
         )
@@ -201,6 +202,31 @@ class TestDSprites:
             assert str(path) in refusal(read_dsprites, path)
         assert "no such file" in refusal(read_dsprites, tmp_path / "missing.npz")
 
+    def test_damage_behind_the_rows_asked_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = tmp_path / "d.npz"
+        members = dsprites_members()
+        write_npz(path, {name: npy(array) for name, array in members.items()}, zipfile.ZIP_STORED)
+        content = path.read_bytes()
+        place = content.index(members["imgs"][90].tobytes())
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        for block in (1 << 24, 5 * 4096):
+            monkeypatch.setattr(grids, "_BLOCK", block)
+            for rows in ([0, 3], [95], None):
+                assert f"{path}: is damaged" in refusal(read_dsprites, path, rows)
+        np.testing.assert_array_equal(
+            read_dsprites(path, [0, 3], check=False).images[:, 0], members["imgs"][[0, 3]] * 255
+        )
+
+    def test_a_file_that_may_not_be_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def locked(path: Path) -> bool:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+        monkeypatch.setattr(Path, "is_file", locked)
+        for read in (read_dsprites, read_mpi3d, read_shapes3d):
+            assert refusal(read, tmp_path / "d") == f"{tmp_path / 'd'}: cannot be read: Permission denied"
+        with pytest.raises(InputError, match=r"a\.npz: cannot be read: Permission denied"):
+            read_arrays(tmp_path / "a.npz")
+
     def test_a_member_shorter_than_its_header_says(self, tmp_path: Path) -> None:
         members = {name: npy(array) for name, array in dsprites_members().items()}
         write_npz(tmp_path / "d.npz", members | {"imgs": members["imgs"][:-1]})
@@ -216,7 +242,7 @@ class TestMPI3D:
     ) -> None:
         first = np.random.default_rng(0).integers(0, 256, (60, 64, 64, 3), dtype=np.uint8)
         huge_npz(tmp_path / "m.npz", "images", (rows, 64, 64, 3), first, {})
-        grid = read_mpi3d(tmp_path / "m.npz", [59, 0, 41])
+        grid = read_mpi3d(tmp_path / "m.npz", [59, 0, 41], check=False)
         assert grid.counts == counts
         assert grid.names == ("color", "shape", "size", "camera height", "background", "horizontal", "vertical")
         np.testing.assert_array_equal(grid.images.permute(0, 2, 3, 1), first[[59, 0, 41]])
@@ -236,6 +262,17 @@ class TestMPI3D:
         grid = read_mpi3d(tmp_path / "m.npz")
         np.testing.assert_array_equal(grid.images.permute(0, 2, 3, 1), images)
         np.testing.assert_array_equal(grid.factors, combinations(counts))
+
+    def test_damage_behind_the_rows_asked_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(grids, "_MPI3D_COUNTS", ((2, 1, 2, 1, 1, 3, 2),))
+        images = np.random.default_rng(0).integers(0, 256, (24, 64, 64, 3), dtype=np.uint8)
+        write_npz(tmp_path / "m.npz", {"images": npy(images)}, zipfile.ZIP_STORED)
+        content = (tmp_path / "m.npz").read_bytes()
+        (tmp_path / "m.npz").write_bytes(content.replace(images[20].tobytes(), images[19].tobytes()))
+        monkeypatch.setattr(grids, "_BLOCK", 5 * images[0].nbytes)
+        assert "is damaged" in refusal(read_mpi3d, tmp_path / "m.npz", [3, 1])
+        got = read_mpi3d(tmp_path / "m.npz", [3, 1], check=False)
+        np.testing.assert_array_equal(got.images.permute(0, 2, 3, 1), images[[3, 1]])
 
 
 def shape_image(row: int) -> np.ndarray:

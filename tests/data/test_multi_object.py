@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tfrecord_writer import Values, example, write_tfrecord
+from tfrecord_writer import Values, example, field, write_tfrecord
 
 from alebrije.data import ObjectImages, read_clevr_with_masks, read_multi_dsprites
 from alebrije.errors import InputError
@@ -88,6 +88,10 @@ def test_a_part_of_clevr(clevr_file: Path) -> None:
     for wrong in ({"limit": 0}, {"start": -1}):
         with pytest.raises(InputError, match="at least"):
             read_clevr_with_masks(clevr_file, **wrong)
+    for not_whole in ({"limit": 1.0}, {"limit": "1"}, {"limit": True}, {"start": 0.5}, {"start": None}):
+        with pytest.raises(InputError, match="must be a whole number"):
+            read_clevr_with_masks(clevr_file, **not_whole)
+    assert len(read_clevr_with_masks(clevr_file, np.int64(1), start=np.int32(1))) == 1  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("variant", "entities", "channels"), VARIANTS)
@@ -124,6 +128,30 @@ def test_a_record_that_does_not_fit_is_named(tmp_path: Path, change: dict[str, V
     scene = sprites_scene(5, 3, 0)[0]
     write_tfrecord(path, [example(scene), example(scene | change)])
     with pytest.raises(InputError, match=f"a.tfrecords: record 1 does not fit: .*{message}"):
+        read_multi_dsprites(path)
+
+
+@pytest.mark.parametrize(("entities", "fits"), [(1, True), (255, True), (256, False), (300, False)])
+def test_as_many_entities_as_a_byte_can_tell(tmp_path: Path, entities: int, fits: bool) -> None:
+    path = tmp_path / "a.tfrecords"
+    features, truth = sprites_scene(entities, 3, 0)
+    write_tfrecord(path, [example(features)])
+    if fits:
+        np.testing.assert_array_equal(read_multi_dsprites(path).masks[0], truth["labels"])
+    else:
+        with pytest.raises(InputError, match=f"record 0 does not fit: .* tells of {entities} entities where 1 to 255"):
+            read_multi_dsprites(path)
+
+
+def test_a_scene_without_an_entity(tmp_path: Path) -> None:
+    """Every list is there and holds nothing."""
+    path = tmp_path / "a.tfrecords"
+    nothing = {name: field(2, field(1, b"")) for name in ("x", "y", "shape", "orientation", "scale", "color")}
+    nothing |= {"visibility": field(2, field(1, b"")), "mask": field(1, b"")}
+    entries = [field(1, name.encode()) + field(2, content) for name, content in nothing.items()]
+    image = example({"image": np.zeros((64, 64, 3), np.uint8)})
+    write_tfrecord(path, [image + field(1, b"".join(field(1, entry) for entry in entries))])
+    with pytest.raises(InputError, match=r"record 0 does not fit: .*0 entities"):
         read_multi_dsprites(path)
 
 

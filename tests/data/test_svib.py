@@ -27,6 +27,7 @@ from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, SPRI
 SOLID = [CLEVR, CLEVRTEX, CLEVR_MANY, COAT]
 WORLDS = [SPRITES, *SOLID]
 TASKS = ("Single_Atomic", "Single_Non-Atomic", "Multiple_Atomic", "Multiple_Non-Atomic")
+LAST_IS_WRONG = torch.tensor([0, 2, 9], dtype=torch.uint8)[:, None, None].expand(3, 8, 12)
 SPLITS = ("Test", *(f"Train/alpha-0.{alpha}" for alpha in (0, 2, 4, 6)))
 
 
@@ -125,7 +126,9 @@ class TestGenuineEpisodes:
         folder = svib_samples / "CLEVR" / "Single_Atomic" / "Test"
         few, all_of_them = read_svib(folder, limit=2), read_svib(folder)
         assert_same(few, all_of_them[:2])
-        assert "limit" in refusal(folder, limit=0)
+        for wrong in (0, 1.5, "2", True):
+            assert "limit must be" in refusal(folder, limit=wrong)
+        assert len(read_svib(folder, limit=np.int64(2))) == 2  # type: ignore[arg-type]
 
     def test_a_folder_too_high_names_those_below(self, svib_samples: Path) -> None:
         message = refusal(svib_samples / "CLEVR" / "Single_Atomic")
@@ -272,6 +275,43 @@ class TestDamage:
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         assert str(path) in refusal(folder)
 
+    @pytest.mark.parametrize("name", ["source_mask.png", "target_mask.png", "target.json"])
+    def test_what_only_some_episodes_have(self, folder: Path, name: str) -> None:
+        for row in (0, 1):
+            (folder / f"0000000{row}" / name).unlink()
+            assert f"{folder / '00000000' / name}: is missing, while {folder}/0000000" in refusal(folder)
+        (folder / "00000002" / name).unlink()
+        if name.endswith(".json"):
+            assert refusal(folder).startswith(f"{folder}: has no target.json; a set without targets is")
+        else:
+            assert getattr(read_svib(folder), name.replace(".png", "s")) is None
+
+    def test_a_scene_is_not_called_by_a_number_that_is_not_its_own(self, folder: Path) -> None:
+        path = folder / "00000002" / "source.json"
+        for change in ({"objects": [{"shape": "Sphere"}]}, {"Camera": None}):
+            path.write_text(json.dumps(json.loads(path.read_text()) | change))
+            assert "scene 0" not in refusal(folder)
+
+    @pytest.mark.parametrize("name", ["source.png", "target_mask.png"])
+    def test_a_transparent_pixel_is_refused(self, folder: Path, name: str) -> None:
+        path = folder / "00000001" / name
+        with Image.open(path) as image:
+            image.putpixel((3, 2), (64, 64, 64, 254))
+            image.save(path)
+        assert f"{path}: is transparent" in refusal(folder)
+
+    @pytest.mark.parametrize("call", ["stat", "listdir"])
+    def test_a_folder_that_may_not_be_read(self, folder: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+        genuine = getattr(os, call)
+
+        def locked(place: Any, *args: Any, **more: Any) -> Any:
+            if str(place) == str(folder):
+                raise PermissionError(errno.EACCES, "Permission denied", str(place))
+            return genuine(place, *args, **more)
+
+        monkeypatch.setattr(os, call, locked)
+        assert refusal(folder) == f"{folder}: cannot be read: Permission denied"
+
     def test_a_value_outside_the_vocabulary_is_named(self, folder: Path) -> None:
         path = folder / "00000000" / "target.json"
         path.write_text(path.read_text().replace('"rotation"', '"turned"', 1))
@@ -341,13 +381,75 @@ class TestWriting:
             ({"source_images": torch.zeros(3, 3, 8, 12)}, "uint8"),
             ({"target_images": torch.zeros(3, 3, 9, 9, dtype=torch.uint8), "target_masks": None}, "of one size"),
             ({"target_masks": torch.zeros(3, 8, 8, dtype=torch.uint8)}, r"\[3, 8, 12\]"),
-            ({"target_masks": torch.full((3, 8, 12), 3, dtype=torch.uint8)}, "label 3 in a scene of 2"),
+            ({"target_masks": torch.full((3, 8, 12), 3, dtype=torch.uint8)}, r"target_masks\[0\] has the label 3 in a"),
+            ({"source_masks": LAST_IS_WRONG}, r"source_masks\[2\] has the label 9 in a scene of 2 objects"),
+            ({"source_images": np.zeros((3, 3, 8, 12))}, "source_images must be .* array of uint8, not an array of fl"),
+            ({"source_images": [[0]]}, "source_images must be a tensor or a numpy array of uint8, not a list"),
+            ({"source_images": torch.zeros(3, 3, 0, 12, dtype=torch.uint8)}, r"\[3, 3, height, width\]"),
         ],
     )
     def test_what_cannot_be_written(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:
         with pytest.raises(InputError, match=message):
-            write_svib(replace(drawn_episodes(CLEVR), **change), tmp_path)
+            write_svib(replace(drawn_episodes(CLEVR), **change), tmp_path / "set")
         assert os.listdir(tmp_path) == []
+
+    def test_more_objects_than_mask_colours(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="colours for"):
+            write_svib(drawn_episodes(CLEVR, objects=40), tmp_path / "set")
+        assert os.listdir(tmp_path) == []
+
+    def test_numpy_arrays(self, tmp_path: Path) -> None:
+        episodes = drawn_episodes(CLEVR)
+        names = ("source_images", "target_images", "source_masks", "target_masks")
+        arrays = {name: getattr(episodes, name).numpy().copy() for name in names}
+        arrays["source_images"].flags.writeable = False
+        arrays["target_masks"] = arrays["target_masks"][:, ::-1].copy()[:, ::-1]
+        write_svib(replace(episodes, **arrays), tmp_path)
+        assert_same(read_svib(tmp_path), episodes)
+
+    @pytest.mark.parametrize("world", [SPRITES, CLEVR], ids=lambda world: world.name)
+    @pytest.mark.parametrize("name", ["source_images", "target_images", "source_masks", "target_masks"])
+    def test_other_pictures_of_the_same_scenes_are_refused(self, tmp_path: Path, world: Vocabulary, name: str) -> None:
+        episodes = drawn_episodes(world)
+        write_svib(episodes, tmp_path)
+        file = name.replace("_images", "").replace("_masks", "_mask") + ".png"
+        with pytest.raises(InputError, match=f"another episode, {file} differs"):
+            write_svib(replace(episodes, **{name: getattr(episodes, name).flip(-1)}), tmp_path)
+        assert_same(read_svib(tmp_path), episodes)
+
+    def test_another_size_or_order_of_channels_is_refused(self, tmp_path: Path) -> None:
+        episodes = replace(drawn_episodes(SPRITES), source_masks=None, target_masks=None)
+        write_svib(episodes, tmp_path)
+        for other, channels in ((episodes, "rgb"), (drawn_episodes(SPRITES, size=(12, 8)), "stored")):
+            with pytest.raises(InputError, match="differs"):
+                write_svib(replace(other, source_masks=None, target_masks=None), tmp_path, channels=channels)  # type: ignore[arg-type]
+        assert_same(read_svib(tmp_path), episodes)
+
+    @pytest.mark.parametrize("name", ["source.png", "target_mask.png", "source.json"])
+    def test_what_is_damaged_is_made_again(self, tmp_path: Path, name: str) -> None:
+        episodes = drawn_episodes(CLEVR)
+        write_svib(episodes, tmp_path)
+        path = tmp_path / "00000001" / name
+        content = path.read_bytes()
+        for damaged in (content[: len(content) // 2], content[:-5], b"rubbish"):
+            path.write_bytes(damaged)
+            write_svib(episodes, tmp_path)
+            assert path.read_bytes() == content
+        path.write_bytes(content[:-5])
+        (path.parent / "target.json").write_text('{"objects": []}')
+        with pytest.raises(InputError, match=r"another episode, target\.json differs"):
+            write_svib(episodes, tmp_path)
+        assert path.read_bytes() == content[:-5]
+
+    def test_another_encoder_of_the_same_pixels_is_left_alone(self, tmp_path: Path) -> None:
+        episodes = drawn_episodes(CLEVR)
+        write_svib(episodes, tmp_path)
+        path = tmp_path / "00000001" / "source.png"
+        with Image.open(path) as image:
+            image.save(path, compress_level=0)
+        stored = path.read_bytes()
+        write_svib(episodes, tmp_path)
+        assert path.read_bytes() == stored
 
     def test_absent_objects_must_come_last(self, tmp_path: Path) -> None:
         episodes = drawn_episodes(CLEVR)

@@ -7,6 +7,7 @@ import struct
 import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,25 @@ class TestRecords:
         path = tmp_path / "a.tfrecords"
         path.write_bytes(b"".join(gzip.compress(framed(record)) for record in RECORDS))
         assert list(read_records(path)) == RECORDS
+
+    @pytest.mark.parametrize("kind", ["gzip", "zlib"])
+    @pytest.mark.parametrize("size", [1, 100_000])
+    def test_what_follows_a_compressed_stream_is_refused(self, tmp_path: Path, kind: str, size: int) -> None:
+        path = tmp_path / "a.tfrecords"
+        write_tfrecord(path, RECORDS, kind)
+        path.write_bytes(path.read_bytes() + b"x" * size)
+        fault(path)
+        write_tfrecord(path, [np.random.default_rng(0).bytes((1 << 16) - 16 - 11 - 5)], kind)
+        content = path.read_bytes()
+        for more in range(10):  # wherever the stream ends within what is read at a time
+            path.write_bytes(content + b"x" * (more + 1))
+            fault(path)
+
+    @pytest.mark.parametrize("start", [-1, 0.5, "1", True, None])
+    def test_a_start_that_is_no_number_of_a_record(self, tmp_path: Path, start: Any) -> None:
+        write_tfrecord(tmp_path / "a.tfrecords", RECORDS)
+        with pytest.raises(InputError, match="start must be"):
+            next(read_records(tmp_path / "a.tfrecords", start=start))
 
     def test_an_empty_file_has_none(self, tmp_path: Path) -> None:
         (tmp_path / "a.tfrecords").touch()

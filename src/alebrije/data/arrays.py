@@ -37,9 +37,9 @@ def read_arrays(path: str | Path) -> ArrayFile:
         raise InputError(
             f"{shown(path)}: only .npz and .safetensors files can be read, not {path.suffix or 'this kind'!r}"
         )
-    if not path.is_file():
-        raise InputError(f"{shown(str(path))}: there is no such file")
     try:
+        if not path.is_file():
+            raise InputError(f"{shown(str(path))}: there is no such file")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         arrays = readers[path.suffix](path)

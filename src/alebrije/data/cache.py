@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alebrije import __version__
 from alebrije.atomic import disk_trouble_named, drop_leftovers, is_leftover, new_folder, write_atomically
+from alebrije.data.checks import reading_trouble_named, whole_number
 from alebrije.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -37,7 +38,7 @@ Make = Callable[[int, int], Mapping[str, npt.ArrayLike]]
 Rows = int | slice | npt.ArrayLike
 
 _MANIFEST, _SHARD = "manifest.json", "shard.json"
-_NAME = r"^[a-z][a-z0-9_]*$"  # names become file names
+_NAME = re.compile(r"[a-z][a-z0-9_]*")  # names become file names
 _OPEN_MAPS = 256  # a map holds a file descriptor, of which a process often has 1,024
 
 
@@ -128,10 +129,10 @@ def write_cache(
                     _write_shard(temporary, arrays)
             done.append(_finished(place, done))
             if progress is not None:
-                progress(stop, total)
+                progress(stop, manifest.total)
         complete = manifest.model_copy(update={"arrays": done[0].arrays, "files": [part.files for part in done]})
         with disk_trouble_named(folder):
-            write_atomically(folder / _MANIFEST, complete.model_dump_json(indent=1))
+            _write_manifest(folder, complete, replace=True)
             drop_leftovers(folder)
     return open_cache(folder)
 
@@ -143,15 +144,17 @@ def open_cache(folder: str | Path, *, verify: bool = True) -> Cache:
     once and its SHA-256 compared, at about the speed of the disk.
     """
     folder = Path(folder)
-    if not (folder / _MANIFEST).is_file():
-        raise InputError(f"{folder}: there is no cache here; a cache has a {_MANIFEST}")
+    with reading_trouble_named(folder):
+        if not (folder / _MANIFEST).is_file():
+            raise InputError(f"{folder}: there is no cache here; a cache has a {_MANIFEST}")
     manifest = _read(folder / _MANIFEST, _Manifest)
     if manifest.arrays is None or manifest.files is None:
-        finished = manifest.shards - len(manifest.unwritten(folder))
+        with reading_trouble_named(folder):
+            finished = manifest.shards - len(manifest.unwritten(folder))
         raise InputError(f"{folder}: only {finished} of {manifest.shards} shards are there; write_cache makes the rest")
     names = manifest.arrays.keys()
     whole = len(manifest.files) == manifest.shards and all(files.keys() == names for files in manifest.files)
-    if not whole or not names or not all(re.match(_NAME, name) for name in names):
+    if not whole or not names or not all(_NAME.fullmatch(name) for name in names):
         raise InputError(f"{folder / _MANIFEST}: is damaged: its parts do not fit together")
     cache = Cache(folder, manifest)
     parts = [(number, name) for number in range(manifest.shards) for name in names]
@@ -164,7 +167,10 @@ def open_cache(folder: str | Path, *, verify: bool = True) -> Cache:
 
 @dataclass(frozen=True, eq=False)
 class Cache:
-    """The arrays of a complete cache by name. It can be sent to other processes: only its folder travels."""
+    """The arrays of a complete cache by name.
+
+    It can be sent to other processes that see the same folder: the manifest travels, the arrays do not.
+    """
 
     folder: Path
     manifest: _Manifest
@@ -237,15 +243,17 @@ class CachedArray:
         if isinstance(rows, slice):
             return self._gather(np.arange(len(self))[rows])
         index = np.asarray(rows)
+        if isinstance(rows, int) and index.dtype == object:  # past what 64 bits can hold
+            raise IndexError(f"{self.name!r} has {len(self)} rows; asked for {rows}")
         if index.dtype == bool and index.shape == (len(self),):
             index = index.nonzero()[0]
         if index.size == 0:
             index = index.astype(np.int64)
         if index.ndim > 1 or not np.issubdtype(index.dtype, np.integer):
             raise InputError(f"rows of {self.name!r} are asked for by an integer, a slice or a list of integers")
-        index = index.astype(np.int64)
         if index.size and not -len(self) <= int(index.min()) <= int(index.max()) < len(self):
             raise IndexError(f"{self.name!r} has {len(self)} rows; asked for {int(index.min())} to {int(index.max())}")
+        index = index.astype(np.int64)  # not before: a number past its range would become another
         found = self._gather(np.atleast_1d(index) % len(self))
         return found if index.ndim else found[0]
 
@@ -273,21 +281,20 @@ def _wanted(settings: Mapping[str, Any], total: int, shard: int) -> _Manifest:
         plain = json.loads(json.dumps(dict(settings), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InputError(f"settings must be something that JSON can hold ({error})") from error
-    if total < 1 or shard < 1:
-        raise InputError(f"total and shard must be at least 1, not {total} and {shard}")
+    total, shard = whole_number("total", total, 1), whole_number("shard", shard, 1)
     return _Manifest(library=__version__, settings=plain, total=total, shard=shard)
 
 
 def _begun(folder: Path, wanted: _Manifest) -> _Manifest:
     """The manifest of the folder, which is written if there is none and refused if it is another's."""
     path = folder / _MANIFEST
-    if not path.exists():
-        with disk_trouble_named(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            if any(not is_leftover(item) for item in folder.iterdir()):
+    with disk_trouble_named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            if all(is_leftover(item) for item in folder.iterdir()):
+                _write_manifest(folder, wanted, replace=False)
+            elif not path.exists():  # else another process has begun the cache in between
                 raise InputError(f"{folder}: holds other things; a cache needs a folder of its own")
-            write_atomically(path, wanted.model_dump_json(indent=1))
-        return wanted
     found = _read(path, _Manifest)
     differing = [name for name in ("settings", "total", "shard") if getattr(found, name) != getattr(wanted, name)]
     if differing:
@@ -301,6 +308,16 @@ def _begun(folder: Path, wanted: _Manifest) -> _Manifest:
     return found
 
 
+def _write_manifest(folder: Path, manifest: _Manifest, *, replace: bool) -> None:
+    """Writes the manifest, unless another process has finished the cache and cleared away what this one wrote."""
+    path = folder / _MANIFEST
+    try:
+        write_atomically(path, manifest.model_dump_json(indent=1), replace=replace)
+    except FileNotFoundError:
+        if not path.is_file() or _read(path, _Manifest).files is None:
+            raise
+
+
 def _difference(found: Any, wanted: Any) -> tuple[str, str]:
     """Both in JSON, without what they have in common."""
     if isinstance(found, dict) and isinstance(wanted, dict):
@@ -310,14 +327,20 @@ def _difference(found: Any, wanted: Any) -> tuple[str, str]:
 
 
 def _checked(made: Mapping[str, npt.ArrayLike], rows: int) -> dict[str, Array]:
+    if not isinstance(made, Mapping):
+        raise InputError(f"make must give arrays by name, not {type(made).__name__}")
     if not made:
         raise InputError("make gave no arrays")
     arrays = {}
     for name, values in made.items():
-        array = np.asarray(values)
-        array = np.ascontiguousarray(array).reshape(array.shape)  # the former makes a row of a number
-        if not re.match(_NAME, name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InputError(f"make gave an array named {name!r}; names are lower-case letters, digits and underscores")
+        try:
+            array = np.asarray(values)
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors that numpy cannot hold
+            reason = " ".join(str(error).split())
+            raise InputError(f"make gave {name!r} of which numpy cannot make an array ({reason})") from error
+        array = np.ascontiguousarray(array).reshape(array.shape)  # the former makes a row of a number
         if array.dtype.kind not in "biuf":
             raise InputError(f"make gave {name!r} of the type {array.dtype}; a cache holds numbers")
         if array.ndim == 0 or len(array) != rows:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from alebrije.data.checks import reading_trouble_named
 from alebrije.errors import InputError
 from alebrije.worlds.vocabularies import DSPRITES, ROOMS
 
@@ -45,20 +46,26 @@ class Grid:
         return len(self.images)
 
 
-def read_dsprites(path: str | Path, indices: Rows | None = None) -> Grid:
+def read_dsprites(path: str | Path, indices: Rows | None = None, *, check: bool = True) -> Grid:
     """dSprites, from its `.npz`: 737,280 white shapes on black (1, 3, 6, 40, 32, 32).
 
     Only the asked rows are kept, in the order of `indices`; all images take 3 GB, their three channels being one and
     the same memory. The pickled `metadata` of the file is never opened. Orientations 0 and 39 show the same image.
+
+    The images have one checksum, at their end: whichever rows are asked for, all are read past to compare it. With
+    `check` off reading stops behind the last row asked for, and a changed image may go unnoticed.
     """
     path, side = Path(path), (64, 64)
     with _opened(path) as archive:
         latents = _member(archive, path, "latents_classes", (len(DSPRITES.factors),), np.int64)
         classes = _gathered(latents.blocks(latents.rows), np.arange(latents.rows), latents.empty())
+        latents.check()
         counts = _counts(path, classes)
         wanted = _rows(indices, len(classes))
         stored = _member(archive, path, "imgs", side, np.uint8, rows=len(classes))
         images = _gathered(stored.blocks(_end(wanted)), wanted, np.empty((len(wanted), *side), np.uint8))
+        if check:
+            stored.check()
     if images.size and images.max() > 1:
         raise InputError(f"{path}: 'imgs' must hold zeros and ones, not {int(images.max())}")
     images *= 255
@@ -92,11 +99,11 @@ def read_shapes3d(path: str | Path, indices: Rows | None = None) -> Grid:
     return Grid(torch.from_numpy(images), torch.from_numpy(classes[wanted]), ROOMS.names, counts)
 
 
-def read_mpi3d(path: str | Path, indices: Rows | None = None) -> Grid:
+def read_mpi3d(path: str | Path, indices: Rows | None = None, *, check: bool = True) -> Grid:
     """MPI3D, from the `.npz` of any variant: 1,036,800 images (6, 6, 2, 3, 3, 40, 40), or 460,800 with 4 and 4.
 
     The file holds images only; which variant it is shows in their number. Only the asked rows are kept, in the order
-    of `indices`; all images take 13 GB.
+    of `indices`; all images take 13 GB. `check` is as in `read_dsprites`: without it, the first rows are read at once.
     """
     path = Path(path)
     possible = {math.prod(counts): counts for counts in _MPI3D_COUNTS}
@@ -107,6 +114,8 @@ def read_mpi3d(path: str | Path, indices: Rows | None = None) -> Grid:
             raise InputError(f"{path}: MPI3D has {numbers} images, not {stored.rows:,}")
         wanted = _rows(indices, stored.rows)
         images = _gathered(stored.blocks(_end(wanted)), wanted, np.empty((len(wanted), 3, 64, 64), np.uint8))
+        if check:
+            stored.check()
     counts = possible[stored.rows]
     factors = np.stack(np.unravel_index(wanted, counts), axis=1).astype(np.int64)
     return Grid(torch.from_numpy(images), torch.from_numpy(factors), _MPI3D_NAMES, counts)
@@ -181,8 +190,11 @@ class _Member:
             if len(data) < count * size:
                 raise EOFError
             yield start, np.frombuffer(data, self.dtype).reshape(count, *self.shape)
-        if end == self.rows:
-            self.stream.read(1)  # reaching the end is what makes zipfile compare the checksum
+
+    def check(self) -> None:
+        """Reads what is left: reaching the end is what makes zipfile compare the checksum."""
+        while self.stream.read(_BLOCK):
+            pass
 
 
 def _member(
@@ -220,8 +232,9 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 @contextmanager
 def _damage_named(path: Path) -> Iterator[None]:
     """Whatever goes wrong inside becomes one sentence: a damaged file fails in a dozen ways."""
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+    with reading_trouble_named(path):
+        if not path.is_file():
+            raise InputError(f"{path}: there is no such file")
     try:
         yield
     except (InputError, MemoryError):

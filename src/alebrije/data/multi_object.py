@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from alebrije.data.checks import whole_number
 from alebrije.data.tfrecord import ByteStrings, Feature, parse_example, read_records
 from alebrije.errors import InputError
 
@@ -21,6 +22,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 _CLEVR_REAL: dict[str, tuple[int, ...]] = {"x": (), "y": (), "z": (), "rotation": (), "pixel_coords": (3,)}
 _CLEVR_CODES = ("size", "material", "shape", "color")
+_MOST_ENTITIES = 255  # masks are bytes
 _SPRITES_REAL = ("x", "y", "shape", "orientation", "scale")
 
 
@@ -95,6 +97,8 @@ def _clevr(features: Mapping[str, Feature]) -> _Scene:
 def _multi_dsprites(features: Mapping[str, Feature]) -> _Scene:
     side = 64
     entities = len(_floats(features, "visibility", (-1,)))
+    if not 1 <= entities <= _MOST_ENTITIES:
+        raise InputError(f"'visibility' tells of {entities} entities where 1 to {_MOST_ENTITIES} were wanted")
     image = _bytes(features, "image", (side, side, -1))
     channels = image.shape[-1]
     if channels not in (1, 3):
@@ -141,8 +145,8 @@ def _shaped(values: npt.NDArray[_T], name: str, shape: tuple[int, ...]) -> npt.N
 def _read(
     path: str | Path, limit: int | None, start: int, check: bool, scene_of: Callable[[Mapping[str, Feature]], _Scene]
 ) -> ObjectImages:
-    if start < 0 or (limit is not None and limit < 1):
-        raise InputError(f"start must be at least 0 and limit at least 1, not {start} and {limit}")
+    start = whole_number("start", start, 0)
+    limit = None if limit is None else whole_number("limit", limit, 1)
     scenes: list[_Scene] = []
     records = read_records(path, start=start, check=check)
     for number, record in enumerate(islice(records, limit), start):

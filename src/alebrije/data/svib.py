@@ -12,7 +12,7 @@ import os
 import shutil
 import struct
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from alebrije.atomic import disk_trouble_named, drop_leftovers, is_leftover, new_folder
+from alebrije.data.checks import reading_trouble_named, whole_number
 from alebrije.data.mask_colors import color_mask, is_exact, is_solid, labels_of_mask, mask_palette
 from alebrije.errors import InputError
 from alebrije.scenes import Episodes, Scenes, Vocabulary, scenes_from_json, scenes_to_json
@@ -58,18 +59,20 @@ def read_svib(
     The solid worlds are the same either way.
 
     `targets=False` is for sets without targets (SVIB's omni sets): the target scenes are then the source scenes,
-    and there are no target images. Masks are None where the folder has none.
+    and there are no target images. Masks are None where no episode has one.
 
     A missing, damaged or ill-fitting file is refused in one sentence that names it.
     """
     _check_channels(channels)
-    places = _episode_folders(Path(folder), limit)
-    source = _read_side(places, "source", channels, vocabulary)
-    if not targets:
-        return Episodes(source.scenes, source.scenes, source.images, source_masks=source.masks)
-    if not (places[0] / "target.json").exists():
-        raise InputError(f"{places[0]}: has no target.json; a set without targets is read with targets=False")
-    target = _read_side(places, "target", channels, source.scenes.vocabulary)
+    folder = Path(folder)
+    with reading_trouble_named(folder):
+        places = _episode_folders(folder, None if limit is None else whole_number("limit", limit, 1))
+        source = _read_side(places, "source", channels, vocabulary)
+        if not targets:
+            return Episodes(source.scenes, source.scenes, source.images, source_masks=source.masks)
+        if not _all_there([place / "target.json" for place in places]):
+            raise InputError(f"{folder}: has no target.json; a set without targets is read with targets=False")
+        target = _read_side(places, "target", channels, source.scenes.vocabulary)
     if target.images.shape != source.images.shape:
         raise InputError(f"{places[0] / 'target.png'}: is not of the size of the source")
     return Episodes(source.scenes, target.scenes, source.images, target.images, source.masks, target.masks)
@@ -84,7 +87,8 @@ def write_svib(episodes: Episodes, folder: str | Path, *, channels: Channels = "
     `alebrije.data.mask_colors` extends to more than two objects.
 
     Each episode appears whole or not at all, and the same call continues a killed one: an episode that is there is
-    left alone if its JSON is the same. A folder with anything else in it is refused.
+    left alone if its scenes and pictures are the same, made again if it is damaged and refused if it is another. A
+    folder with anything else in it is refused. Images and masks may also be numpy arrays.
 
     >>> import tempfile, torch
     >>> scenes = Scenes.of(SPRITES, factors=[[[0, 0, 2], [3, 1, 0]]], position=[[[0.5, 0.25], [0.2, 0.8]]])
@@ -109,8 +113,10 @@ def write_svib(episodes: Episodes, folder: str | Path, *, channels: Channels = "
         files: dict[str, Callable[[], bytes]] = {}
         for name, side in sides.items():
             files |= side.files(name, row, records[name][row], channels)
-        if place.exists() and _is_done(place, files.keys(), {name: records[name][row] for name in sides}):
-            return
+        if place.exists():
+            if _is_done(place, files):
+                return
+            shutil.rmtree(place)  # what is left of it after a power cut
         with new_folder(place, sync=False) as temporary:  # a sync per file would take longer than all else
             for name, content in files.items():
                 (temporary / name).write_bytes(content())
@@ -169,12 +175,21 @@ def _read_side(places: Sequence[Path], name: str, channels: Channels, vocabulary
 
     images = _stacked(image, [place / f"{name}.png" for place in places])
     masks = [place / f"{name}_mask.png" for place in places]
-    if not masks[0].exists():
+    if not _all_there(masks):
         return _Side(scenes, images, None)
     labels = _stacked(mask, masks)
     if labels.shape[1:] != images.shape[2:]:
         raise InputError(f"{masks[0]}: is not of the size of the image beside it")
     return _Side(scenes, images, labels)
+
+
+def _all_there(paths: Sequence[Path]) -> bool:
+    """Whether these files are there; if only some of them are, the first that is missing is named."""
+    there = _each(Path.exists, paths)
+    if any(there) and not all(there):
+        missing, other = paths[there.index(False)], paths[there.index(True)]
+        raise InputError(f"{missing}: is missing, while {other} is there")
+    return all(there)
 
 
 def _stacked(decode: Callable[[int], Bytes], paths: Sequence[Path]) -> Tensor:
@@ -200,8 +215,6 @@ def _each(function: Callable[[_A], _B], items: Iterable[_A]) -> list[_B]:
 
 
 def _episode_folders(folder: Path, limit: int | None) -> list[Path]:
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be at least 1, not {limit}")
     if not folder.is_dir():
         raise InputError(f"{folder}: there is no such folder")
     places = sorted(path for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
@@ -263,26 +276,40 @@ def _scenes(vocabulary: Vocabulary, records: Sequence[Mapping[str, Any]], paths:
             try:
                 scenes_from_json(vocabulary, [record])
             except InputError as error:
-                raise InputError(f"{path}: {error}") from error
+                fault = str(error).replace(" of scene 0", "").replace("scene 0", "the scene", 1)  # a scene by itself
+                raise InputError(f"{path}: {fault}") from error
         raise
 
 
 def _read_png(path: Path) -> Bytes:
-    """A PNG file as [H, W, 3]. The alpha channel of the solid worlds is 255 everywhere and is left out."""
+    """A PNG file as [H, W, 3]."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
+        mode, picture = _decoded(content)
+    except _DamagedError as error:
+        raise InputError(f"{path}: is not a PNG image, or one that was cut short ({error})") from error
+    if mode not in ("RGB", "RGBA"):
+        raise InputError(f"{path}: must be an RGB or RGBA image, not {mode}")
+    if mode == "RGBA" and (picture[..., 3] != 255).any():
+        raise InputError(f"{path}: is transparent in places; the alpha channel must be 255 everywhere")
+    return picture[..., :3]
+
+
+class _DamagedError(Exception):
+    """The content of a file is not what its name says."""
+
+
+def _decoded(content: bytes) -> tuple[str, Bytes]:
+    """Mode and pixels of a PNG file."""
+    try:
         _check_chunks(content)
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
-            if image.mode not in ("RGB", "RGBA"):
-                raise InputError(f"{path}: must be an RGB or RGBA image, not {image.mode}")
-            return np.asarray(image)[..., :3]
-    except InputError:
-        raise
+            return image.mode, np.asarray(image)
     except Exception as error:  # a damaged PNG fails in a dozen ways
-        raise InputError(f"{path}: is not a PNG image, or one that was cut short ({type(error).__name__})") from error
+        raise _DamagedError(type(error).__name__) from error
 
 
 def _check_chunks(content: bytes) -> None:
@@ -323,17 +350,35 @@ def _drawn(episodes: Episodes, name: str) -> tuple[Tensor, Tensor | None]:
     scenes: Scenes = getattr(episodes, name)
     if images is None:
         raise InputError(f"episodes without {name}_images cannot be written; draw them first")
-    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[:2] != (len(scenes), 3):
+    images, masks = _tensor(images, f"{name}_images"), None if masks is None else _tensor(masks, f"{name}_masks")
+    if len(scenes) == 0:
+        raise InputError("there are no episodes to write")
+    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[:2] != (len(scenes), 3) or not images.numel():
         wanted = f"uint8 of the shape [{len(scenes)}, 3, height, width]"
         raise InputError(f"{name}_images must be {wanted}, not {images.dtype} {list(images.shape)}")
     if masks is not None and (masks.dtype != torch.uint8 or masks.shape != (len(scenes), *images.shape[2:])):
         wanted = f"uint8 of the shape {[len(scenes), *images.shape[2:]]}"
         raise InputError(f"{name}_masks must be {wanted}, not {masks.dtype} {list(masks.shape)}")
-    if len(scenes) == 0:
-        raise InputError("there are no episodes to write")
     if bool((scenes.present[:, 1:] & ~scenes.present[:, :-1]).any()):
         raise InputError("absent objects must come after those that are present, because the files do not list them")
+    if masks is not None:
+        objects, labels = scenes.present.sum(dim=1).cpu(), masks.flatten(1).amax(dim=1).cpu()
+        for row in (labels > objects).nonzero().flatten().tolist()[:1]:
+            fault = f"has the label {int(labels[row])} in a scene of {int(objects[row])} objects"
+            raise InputError(f"{name}_masks[{row}] {fault}")
+        mask_palette(scenes.vocabulary, int(objects.max()))  # refuses more objects than there are colours
     return images, masks
+
+
+def _tensor(values: object, name: str) -> Tensor:
+    """Images or masks as a tensor; numpy's share their memory."""
+    if isinstance(values, Tensor):
+        return values
+    if not isinstance(values, np.ndarray) or values.dtype != np.uint8:
+        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else f"a {type(values).__name__}"
+        raise InputError(f"{name} must be a tensor or a numpy array of uint8, not {kind}")
+    usable = values.flags.writeable and min(values.strides, default=1) >= 0  # torch takes no others
+    return torch.from_numpy(values if usable else values.copy())
 
 
 def _refuse_other_things(folder: Path, count: int) -> None:
@@ -344,14 +389,29 @@ def _refuse_other_things(folder: Path, count: int) -> None:
             raise InputError(f"{folder}: holds other things, such as {path.name}; episodes need a folder of their own")
 
 
-def _is_done(place: Path, files: Collection[str], records: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether this very episode is there; what is left of it after a power cut is cleared away."""
+def _is_done(place: Path, files: Mapping[str, Callable[[], bytes]]) -> bool:
+    """Whether this very episode is there whole; another one is refused, even if some of its files are damaged."""
     there = {path.name for path in place.iterdir()}
-    if there - set(files):
+    if there - files.keys():
         raise InputError(f"{place}: holds other files than this episode would")
-    if any(name not in there or (place / name).stat().st_size == 0 for name in files):
-        shutil.rmtree(place)
-        return False
-    if any(_read_json(place / f"{name}.json") != json.loads(json.dumps(record)) for name, record in records.items()):
-        raise InputError(f"{place}: holds another episode; write to an empty folder")
-    return True
+    whole = there == files.keys()
+    for name in sorted(there):
+        try:
+            if not _is_same(name, (place / name).read_bytes(), files[name]()):
+                raise InputError(f"{place}: holds another episode, {name} differs; write to an empty folder")
+        except _DamagedError:
+            whole = False
+    return whole
+
+
+def _is_same(name: str, found: bytes, wanted: bytes) -> bool:
+    """Whether two files tell the same, however they were written."""
+    if found == wanted:
+        return True
+    if name.endswith(".png"):
+        (mode, picture), (wanted_mode, wanted_picture) = _decoded(found), _decoded(wanted)
+        return mode == wanted_mode and np.array_equal(picture, wanted_picture)
+    try:
+        return bool(json.loads(found) == json.loads(wanted))
+    except (ValueError, RecursionError) as error:
+        raise _DamagedError(type(error).__name__) from error

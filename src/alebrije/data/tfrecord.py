@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from alebrije.data.checks import whole_number
 from alebrije.errors import InputError
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C (Castagnoli), bits reversed
@@ -61,7 +62,7 @@ def read_records(path: str | Path, *, start: int = 0, check: bool = True) -> Ite
     Records before `start` are passed over. A file that was cut short or changed is refused in one sentence when the
     fault is reached; the checksum of a record's length is always checked, that of its content unless `check` is false.
     """
-    path = Path(path)
+    path, start = Path(path), whole_number("start", start, 0)
     number = 0
     try:
         with closing(_open(path)) as file:
@@ -131,6 +132,8 @@ class _Inflated:
             if not packed:
                 raise EOFError
             self._ready += self._inflate.decompress(packed, 1 << 20)
+        if len(self._ready) < size and (self._inflate.unused_data or self._file.read(1)):
+            raise zlib.error("something follows the end of the ZLIB stream")
         taken = bytes(self._ready[:size])
         del self._ready[:size]
         return taken
