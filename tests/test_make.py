@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import torch
 
-from alebrije import data, worlds
+from alebrije import __version__, data, worlds
 from alebrije.cli import main
 from alebrije.scenes.placement import place
 from alebrije.studies import datasets
@@ -119,6 +119,26 @@ class TestCaches:
         assert make("sprites", "--n", 2, "--out", tmp_path, "--size", 8, "--workers", 2).code == 0
         assert not {"device", "workers", "format"} & data.open_cache(tmp_path).settings.keys()
 
+    @pytest.mark.parametrize(
+        ("size", "rule", "rows"),
+        [(8, None, 512), (64, None, 512), (128, None, 256), (128, "M-NA", 128), (150, None, 128), (1024, "M-NA", 64)],
+    )
+    def test_shards_are_sized_by_bytes(self, size: int, rule: str | None, rows: int) -> None:
+        assert Dataset("clevr", rule, size=size).shard == rows
+
+    @pytest.mark.parametrize("device", ["cpu", "elsewhere"])
+    def test_the_manifest_tells_the_shard(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+        """An accelerator is asked for a shard at a time, whatever its size."""
+        dataset = Dataset("rooms", size=8)
+        monkeypatch.setattr(datasets, "SHARD_BYTES", 70 * 256)
+        monkeypatch.setattr(datasets, "check_device", lambda _: None)
+        genuine = Dataset.arrays
+        monkeypatch.setattr(Dataset, "arrays", lambda self, start, stop, *_: genuine(self, start, stop))
+        write_dataset(dataset, 130, tmp_path, device=device)
+        cache = data.open_cache(tmp_path)
+        assert cache.manifest.shard == 64
+        np.testing.assert_array_equal(cache["factors"][:], worlds.get("rooms").sample(130).factors)
+
     def test_rows_do_not_depend_on_how_many_there_are(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(datasets, "ROWS", 64)
         for n in (5, 130):
@@ -160,6 +180,38 @@ class TestSvib:
         assert "(6 made now" in outcome.out
         assert files_of(tmp_path) == before
         assert "all were there already" in make(*arguments).out
+
+    @pytest.mark.parametrize("name", ["source.json", "target.png", "source_mask.png"])
+    def test_what_was_cut_short_is_made_again(self, tmp_path: Path, name: str) -> None:
+        arguments = ("sprites/S-A", "--n", 66, "--out", tmp_path, "--size", 16, "--format", "svib")
+        make(*arguments)
+        before = files_of(tmp_path)
+        path = tmp_path / "00000065" / name
+        path.write_bytes(path.read_bytes()[:-5])
+        assert "(4 made now" in make(*arguments).out
+        assert files_of(tmp_path) == before
+
+    def test_the_refusal_names_what_differs(self, tmp_path: Path) -> None:
+        arguments = ("sprites", "--n", 2, "--out", tmp_path, "--size", 8, "--format", "svib")
+        make(*arguments)
+        sentence = refusal(*arguments, "--seed", 1)
+        assert sentence.endswith("""was written with other settings: {"seed": 0} there, {"seed": 1} here""")
+        (tmp_path / datasets.SETTINGS).write_text("{")
+        assert f"{tmp_path / datasets.SETTINGS}: is damaged" in refusal(*arguments)
+
+    @pytest.mark.parametrize("library", ["0.0.0", None])
+    def test_another_version_continues_nothing(self, tmp_path: Path, library: str | None) -> None:
+        arguments = ("sprites", "--n", 2, "--out", tmp_path, "--size", 8, "--format", "svib")
+        make(*arguments)
+        path = tmp_path / datasets.SETTINGS
+        settings = json.loads(path.read_text())
+        del settings["library"]
+        path.write_text(json.dumps(settings | ({"library": library} if library else {})))
+        assert "all were there already" in make(*arguments).out
+        (tmp_path / "00000001" / "source.png").unlink()
+        before = files_of(tmp_path)
+        assert f"was begun by alebrije {library or 'of an unknown version'} and this is" in refusal(*arguments)
+        assert files_of(tmp_path) == before
 
     @pytest.mark.parametrize("world", ["rooms", "dsprites"])
     def test_worlds_without_the_layout(self, tmp_path: Path, world: str) -> None:
@@ -351,14 +403,15 @@ class TestRefusals:
             (("sprites", "--seed", -1), "seed must be at least 0, not -1"),
             (("sprites/S-A", "--alpha", 1.5), "alpha must be a number from 0 to 1"),
             (("sprites/S-A", "--alpha", "nan"), "alpha must be a number from 0 to 1"),
-            (("sprites", "--alpha", -1), "alpha must be a number from 0 to 1"),
+            (("sprites", "--alpha", 0.2), "--alpha 0.2 belongs to a task"),
             (("clevr7",), "there is no world 'clevr7'; there are sprites, clevr"),
             (("/",), "there is no world ''"),
+            (("sprites/",), "sprites/ names no rule"),
             (("sprites/S-B",), "there is no rule 'S-B'; there are S-A"),
             (("sprites", "--rule", "S-B"), "there is no rule 'S-B'"),
             (("sprites/S-A", "--rule", "M-A"), "already names a rule"),
             (("rooms/S-A",), "rules need two objects"),
-            (("sprites", "--split", "test"), "--split test belongs to a task"),
+            *((("sprites", "--split", part), f"--split {part} belongs to a task") for part in ("test", "omni", "all")),
         ],
         ids=str,
     )
@@ -383,7 +436,7 @@ class TestRefusals:
 
         full = replace(worlds.get("sprites"), name="full", sampler=Full())
         monkeypatch.setitem(worlds.world._WORLDS, "full", full)
-        refusal("full", "--n", 1, "--out", tmp_path)
+        assert "40 objects of these sizes do not fit" in refusal("full", "--n", 1, "--out", tmp_path)
 
     def test_a_file_where_the_folder_would_be(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_text("mine")
@@ -450,4 +503,4 @@ class TestWhatIsSaid:
 def test_settings_of_a_folder_are_json(tmp_path: Path) -> None:
     write_dataset(Dataset("sprites", "S-A", size=8), 2, tmp_path, format="svib")
     settings = json.loads((tmp_path / datasets.SETTINGS).read_text())
-    assert settings == {"total": 2, **Dataset("sprites", "S-A", size=8).settings}
+    assert settings == {"library": __version__, "total": 2, **Dataset("sprites", "S-A", size=8).settings}

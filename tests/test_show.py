@@ -20,8 +20,20 @@ from PIL import Image
 
 from alebrije import data, worlds
 from alebrije.cli import main
+from alebrije.errors import InputError
 from alebrije.report.contents import rule_in_words, sheet_of
-from alebrije.report.sheets import OBJECTS, Card, Line, Picture, Section, Sheet, colored_mask, sheet_html, write_sheet
+from alebrije.report.sheets import (
+    OBJECTS,
+    Card,
+    Line,
+    Picture,
+    Section,
+    Sheet,
+    colored_mask,
+    sheet_html,
+    sheet_image,
+    write_sheet,
+)
 from alebrije.scenes import rule
 from alebrije.studies.datasets import Dataset, write_dataset
 
@@ -212,6 +224,14 @@ class TestFolders:
         write_dataset(Dataset("sprites", size=16), 1, "rooms")
         assert "floor hue" in shown(tmp_path, "rooms", "--n", 1, "--size", 16).words
         assert "floor hue" not in shown(tmp_path, "./rooms", "--n", 1).words
+        assert "floor hue" not in shown(tmp_path, "rooms/", "--n", 1).words
+
+    @pytest.mark.parametrize("format", ["cache", "svib"])
+    def test_a_dataset_comes_before_folders_in_it(self, tmp_path: Path, format: Any) -> None:
+        write_dataset(Dataset("sprites", "S-A", size=16), 2, tmp_path / "x", format=format)
+        (tmp_path / "x" / "test").mkdir()
+        page = shown(tmp_path, tmp_path / "x")
+        assert (page.headings, page.cards) == ([], 2)
 
 
 class TestDamage:
@@ -293,7 +313,17 @@ class TestRefusals:
             (("analogies", "--size", "4"), "size must be 8 to 1024"),
             (("sprites", "--seed", "-1"), "seed must be at least 0"),
             (("/dev/null",), "is not a folder"),
-            ((".", "--rule", "S-A"), "go with a world"),
+            *(
+                ((".", f"--{option}", value), f"--{option} {value} goes with a world")
+                for option, value in {"rule": "S-A", "split": "all", "alpha": "0.2", "size": "9", "seed": "1"}.items()
+            ),
+            (("analogies", "--rule", "S-A"), "--rule S-A goes with a task"),
+            (("analogies", "--split", "all"), "--split all goes with a task"),
+            (("analogies", "--alpha", "0.2"), "--alpha 0.2 goes with a task"),
+            (("sprites", "--split", "all"), "--split all belongs to a task"),
+            (("sprites", "--alpha", "0.2"), "--alpha 0.2 belongs to a task"),
+            (("sprites", "--n", "201"), "--n must be at most 200, got 201"),
+            (("sprites/",), "there is no folder 'sprites/'"),
         ],
         ids=str,
     )
@@ -401,6 +431,44 @@ def test_large_and_small_pictures_fit_the_png(tmp_path: Path) -> None:
         write_sheet(replace(sheet, sections=(Section("", (large,)),)), tmp_path / "sheet")
         with Image.open(tmp_path / "sheet.png") as picture:
             assert 150 < picture.height < 500
+
+
+def test_the_png_is_as_high_as_what_is_on_it(tmp_path: Path) -> None:
+    """The last card has a margin below it, and nothing is cut off."""
+    for n in (1, 40):
+        sheet = sheet_with("x")
+        cards = sheet.sections[0].cards * n
+        write_sheet(replace(sheet, sections=(Section("", cards),)), tmp_path / "sheet")
+        with Image.open(tmp_path / "sheet.png") as picture:
+            rows = np.flatnonzero((np.asarray(picture) != np.asarray(picture)[0, 0]).any((1, 2)))
+            assert 10 < picture.height - rows.max() < 60
+
+
+def test_a_sheet_that_few_programs_open() -> None:
+    sheet = sheet_with("x")
+    wide = replace(sheet.sections[0].cards[0], rows=(sheet.sections[0].cards[0].rows[0] * 5000,))
+    with pytest.raises(InputError, match="ask for fewer rows"):
+        sheet_image(replace(sheet, sections=(Section("", (wide,) * 3),)))
+
+
+def test_the_most_that_is_shown(tmp_path: Path) -> None:
+    assert shown(tmp_path, "sprites", "--n", 200, "--size", 8).cards == 200
+
+
+def test_a_demonstration_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x").write_text("mine")
+    for out in (tmp_path / "x", tmp_path / "x" / "y"):
+        with pytest.raises(SystemExit) as end:
+            main(["demo", "--out", str(out)])
+        assert end.value.code == 2
+        (sentence,) = capsys.readouterr().err.splitlines()
+        assert sentence.startswith(f"alebrije: {out}: cannot be written: ")
+
+
+def test_help_tells_folders_from_worlds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["show", "--help"])
+    assert "./name" in capsys.readouterr().out
 
 
 def test_torch_keeps_its_threads() -> None:

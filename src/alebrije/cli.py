@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SECONDS_A_LINE = 5.0  # between two lines of progress where there is no terminal
+_MOST_SHOWN = 200  # rows of a contact sheet, which is to be looked at
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,9 @@ class Make:
     """Processes that share the work on the CPU; the files are the same for any number."""
     size: int = 128
     """Pixels a side."""
-    alpha: float = 0.6
-    """For tasks: the part of the non-core combinations that training shows, 0 to 1."""
+    alpha: float | None = None
+    """For tasks: the part of the non-core combinations that training shows, 0 to 1; 0.6 unless given. Those of the test
+    are always left out, so from 0.8 on training shows all the others."""
     rule: str | None = None
     """Makes a task of a world: `clevr --rule M-NA` is clevr/M-NA."""
     split: Split | None = None
@@ -158,18 +160,19 @@ class Show:
     """Draw a contact sheet, as a PNG and as a web page: images, masks, and what they show in words."""
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|WORLD/RULE|analogies|DIR")]
-    """A world, a task such as clevr/M-NA, `analogies`, or a folder: an image cache or SVIB's episodes."""
+    """A world, a task such as clevr/M-NA, `analogies`, or a folder: an image cache or SVIB's episodes. A folder that is
+    called like a world is meant by ./name or name/."""
     n: int = 8
-    """How many scenes, episodes or analogies."""
-    seed: int = 0
-    """Of the scenes."""
+    """How many scenes, episodes or analogies; at most 200."""
+    seed: int | None = None
+    """Of the scenes, 0 unless given; a folder has its own."""
     out: Path = Path("sheet")
     """The sheet is written to OUT.png and OUT.html."""
-    size: int = 128
-    """Pixels a side; a folder has its own."""
+    size: int | None = None
+    """Pixels a side, 128 unless given; a folder has its own."""
     rule: str | None = None
     """Makes a task of a world, as in `make`."""
-    alpha: float = 0.6
+    alpha: float | None = None
     """For tasks, as in `make`."""
     split: Split | None = None
     """For tasks, as in `make`."""
@@ -178,6 +181,8 @@ class Show:
         """Draws, writes both files and says where they are."""
         if self.n < 1:
             raise InputError(f"--n must be at least 1, got {self.n}")
+        if self.n > _MOST_SHOWN:
+            raise InputError(f"--n must be at most {_MOST_SHOWN}, got {self.n}; more do not fit on a sheet")
         from alebrije.report.contents import sheet_of
         from alebrije.report.sheets import sheet_paths, write_sheet
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from alebrije.errors import InputError
 from alebrije.report.sheets import Card, Line, Picture, Section, Sheet, colored_mask, picture_of
 from alebrije.scenes import Scenes, Vocabulary, rule
 from alebrije.scenes.rules import Move, Rule, Update
-from alebrije.studies.datasets import SPLITS, Dataset, datasets, scenes_of
+from alebrije.studies.datasets import SETTINGS, SIZE, SPLITS, Dataset, datasets, scenes_of
 
 _WHOSE = {"self": "its own", "other": "the other's"}
 _MASKS = "In a mask each object has the colour and the number that it has in the words."
@@ -46,27 +47,47 @@ def one_thread() -> Iterator[None]:
 
 @one_thread()
 def sheet_of(
-    name: str, n: int, *, rule: str | None = None, alpha: float = 0.6, split: str | None = None, size: int, seed: int
+    name: str,
+    n: int,
+    *,
+    rule: str | None = None,
+    alpha: float | None = None,
+    split: str | None = None,
+    size: int | None = None,
+    seed: int | None = None,
 ) -> Sheet:
     """The first `n` rows of what `name` means: "analogies", a world, a task as world/rule, or a folder.
 
     A folder is an image cache of `alebrije make`, a folder of SVIB's episodes, or one that holds such folders for
-    train, test and omni. A world comes before a folder of its name; that is meant by ./name.
+    train, test and omni. A world comes before a folder of its name; that is meant by ./name or name/. What would have
+    no effect must not be given.
     """
     if n < 1:
         raise InputError(f"n must be at least 1, not {n}")
+    drawn = SIZE if size is None else size, 0 if seed is None else seed
+    of_tasks = {"rule": rule, "alpha": alpha, "split": split}
+    is_folder = name.endswith(("/", os.sep))  # as the shell completes its name
     if name == "analogies":
-        return _analogy_sheet(n, seed, size)
-    if name.partition("/")[0] in worlds.names():
-        return _made_sheet(name, datasets(name, rule=rule, alpha=alpha, split=split, size=size, seed=seed), n)
+        _refuse(of_tasks, "goes with a task; analogies have no rule")
+        return _analogy_sheet(n, *drawn)
+    if not is_folder and name.partition("/")[0] in worlds.names():
+        parts = datasets(name, rule=rule, alpha=alpha, split=split, size=drawn[0], seed=drawn[1])
+        return _made_sheet(parts, n)
     if not Path(name).exists():
-        raise InputError(f"there is no world, task or folder {name!r}; worlds are {', '.join(worlds.names())}")
-    if rule is not None or split is not None:
-        raise InputError("--rule and --split go with a world; a folder is shown as it is")
+        kinds = "folder" if is_folder else "world, task or folder"
+        raise InputError(f"there is no {kinds} {name!r}; worlds are {', '.join(worlds.names())}")
+    _refuse({**of_tasks, "size": size, "seed": seed}, "goes with a world; a folder is shown as it is")
     return _folder_sheet(Path(name), n)
 
 
-def _made_sheet(name: str, parts: dict[str, Dataset], n: int) -> Sheet:
+def _refuse(options: dict[str, Any], why: str) -> None:
+    """Refuses options that would have no effect."""
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"--{option} {value} {why}")
+
+
+def _made_sheet(parts: dict[str, Dataset], n: int) -> Sheet:
     sections = [
         Section(part, scene_cards(_sides(dataset.arrays(0, n), dataset.world))) for part, dataset in parts.items()
     ]
@@ -122,7 +143,8 @@ def rule_in_words(law: Rule, vocabulary: Vocabulary) -> str:
 def _folder_sheet(folder: Path, n: int) -> Sheet:
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder")
-    parts = [folder / part for part in SPLITS if (folder / part).is_dir()]
+    is_dataset = any((folder / name).is_file() for name in ("manifest.json", SETTINGS))
+    parts = [] if is_dataset else [folder / part for part in SPLITS if (folder / part).is_dir()]
     found = [(path.name, *_read(path, n)) for path in parts] if parts else [("", *_read(folder, n))]
     sections = tuple(Section(title, scene_cards(sides)) for title, sides, _ in found)
     pictures = found[0][1][0]
@@ -183,9 +205,9 @@ def _pictures(arrays: dict[str, Any], prefix: str) -> tuple[Tensor, Tensor]:
 # ------------------------------------------------------------------------------------------------------------ cards
 
 
-def scene_cards(sides: Sequence[Side], first: int = 0) -> tuple[Card, ...]:
+def scene_cards(sides: Sequence[Side]) -> tuple[Card, ...]:
     """A card for each scene or episode: pictures, masks, and the objects in words."""
-    return tuple(_scene_card(sides, row, f"{first + row}") for row in range(len(sides[0].scenes)))
+    return tuple(_scene_card(sides, row, str(row)) for row in range(len(sides[0].scenes)))
 
 
 def _scene_card(sides: Sequence[Side], row: int, title: str) -> Card:
@@ -241,7 +263,7 @@ def _lines(before: Scenes, after: Scenes | None, row: int) -> tuple[Line, ...]:
 # -------------------------------------------------------------------------------------------------------- analogies
 
 
-def _analogy_sheet(n: int, seed: int, size: int) -> Sheet:
+def _analogy_sheet(n: int, size: int, seed: int) -> Sheet:
     Dataset("coat", size=size, seed=seed)  # checks both
     note = (
         "B - A + C = D: B is A, and D is C, with the same objects added. Below them hard negatives, D with one thing "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +16,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from alebrije import __version__, metrics
+from alebrije.atomic import disk_trouble_named
 from alebrije.report import gallery
 from alebrije.report.figures import curves, hinton_diagram, label_maps
 from alebrije.report.sheets import Card
@@ -62,7 +65,10 @@ def run_demo(folder: Path, rows: int, watch: Callable[[Iterable[str]], Iterable[
 
     Returns the page.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    with disk_trouble_named(folder):  # before the work
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     repeats = max(1, round(rows / toys.VALUES ** len(toys.FACTOR_NAMES)))
     maps = toys.segmentations(images=32, seed=SEED)
     inputs = _representation_inputs(repeats) | {
@@ -80,8 +86,10 @@ def run_demo(folder: Path, rows: int, watch: Callable[[Iterable[str]], Iterable[
     representations = {name: table[name] for name in toys.REPRESENTATIONS}
     segmentations = {name: table[name] for name in maps.predictions}
     page = folder / "index.html"
-    write_atomically(folder / "scores.json", _as_json(table))
-    write_atomically(page, _render(representations, segmentations, maps, repeats, drawn))
+    numbers, text = _as_json(table), _render(representations, segmentations, maps, repeats, drawn)
+    with disk_trouble_named(folder):
+        write_atomically(folder / "scores.json", numbers)
+        write_atomically(page, text)
     for part in (representations, segmentations):
         _print(part)
     return page

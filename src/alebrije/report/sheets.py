@@ -42,6 +42,7 @@ OBJECTS = (
 PAPER, CARD, INK, SOFT, LINE, ACCENT = "#fbf9f4", "#ffffff", "#20303c", "#5d6b75", "#e2dccd", "#b23c0a"
 _WIDTH, _MARGIN, _GAP, _PAD = 1248, 28, 8, 12
 _LEAST_SIDE, _MOST_SIDE = 96, 256  # of a picture on the PNG
+_MOST_PIXELS = 2 * 89_478_485  # more than this Pillow itself refuses to open
 _NUMBERED_FROM = 64  # pixels a side, below which a number would hide what it is written on
 
 
@@ -184,15 +185,12 @@ def _font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
 def sheet_image(sheet: Sheet) -> Image.Image:
     """The sheet as one picture, cards side by side where there is room."""
     width = max([_WIDTH, *(_card_width(card) + 2 * _MARGIN for part in sheet.sections for card in part.cards)])
-    canvas = _Canvas(width)
-    canvas.text(sheet.title, _MARGIN, size=24, bold=True)
-    canvas.text(sheet.note, _MARGIN, size=13, color=SOFT)
-    for section in sheet.sections:
-        canvas.down(14)
-        if section.title:
-            canvas.text(section.title, _MARGIN, size=17, bold=True)
-        canvas.cards(section.cards)
-    return canvas.cropped()
+    height = _Canvas(width, 1).sheet(sheet)  # what falls off an image is not drawn, so this only measures
+    if width * height > _MOST_PIXELS:
+        raise InputError(f"the sheet would have {width} x {height} pixels, which few programs open; ask for fewer rows")
+    canvas = _Canvas(width, height)
+    canvas.sheet(sheet)
+    return canvas.image
 
 
 def _fitted(pixels: Bytes) -> Image.Image:
@@ -213,32 +211,29 @@ def _card_width(card: Card) -> int:
 
 
 class _Canvas:
-    """A picture that grows downwards as things are put on it."""
+    """A picture that is filled from above."""
 
-    def __init__(self, width: int) -> None:
-        self.image = Image.new("RGB", (width, 400), PAPER)
+    def __init__(self, width: int, height: int) -> None:
+        self.image = Image.new("RGB", (width, height), PAPER)
         self.pen = ImageDraw.Draw(self.image)
         self.y = _MARGIN
 
-    def down(self, by: float) -> None:
-        """Moves on."""
-        self.y += round(by)
-        self._room(self.y)
+    def sheet(self, sheet: Sheet) -> int:
+        """Puts a sheet on the canvas; returns the height that it needs."""
+        self.text(sheet.title, size=24, bold=True)
+        self.text(sheet.note, size=13, color=SOFT)
+        for section in sheet.sections:
+            self.y += 14
+            if section.title:
+                self.text(section.title, size=17, bold=True)
+            self.cards(section.cards)
+        return self.y + _MARGIN - _GAP
 
-    def _room(self, bottom: int) -> None:
-        if bottom + _MARGIN > self.image.height:
-            taller = Image.new("RGB", (self.image.width, 2 * (bottom + _MARGIN)), PAPER)
-            taller.paste(self.image)
-            self.image, self.pen = taller, ImageDraw.Draw(taller)
-
-    def cropped(self) -> Image.Image:
-        """What was drawn."""
-        return self.image.crop((0, 0, self.image.width, self.y + _MARGIN - _GAP))
-
-    def text(self, text: str, x: int, size: int, color: str = INK, bold: bool = False, width: int = 0) -> None:
+    def text(self, text: str, size: int, color: str = INK, bold: bool = False) -> None:
         """Words below what is there, broken into lines."""
         words = [(word, False) for word in text.split()]
-        self.down(self._flow(words, x, self.y, width or self.image.width - x - _MARGIN, size, color, bold))
+        width = self.image.width - 2 * _MARGIN
+        self.y += round(self._flow(words, _MARGIN, self.y, width, size, color, bold))
 
     def _flow(
         self, words: Sequence[tuple[str, bool]], x: int, y: int, width: int, size: int, color: str, bold: bool = False
@@ -250,7 +245,6 @@ class _Canvas:
             length = font.getlength(word)
             if left and left + length > width:
                 left, top = 0.0, top + height
-            self._room(round(y + top + height))
             self.pen.text((x + left, y + top), word, ACCENT if marked else color, font)
             left += length + font.getlength(" ")
         return top + height if words else 0.0
@@ -259,7 +253,7 @@ class _Canvas:
         """Cards in rows, each row as high as its highest."""
         width = max((_card_width(card) for card in cards), default=1)
         across = max(1, (self.image.width - 2 * _MARGIN + _PAD) // (width + _PAD))
-        self.down(6)
+        self.y += 6
         for begin in range(0, len(cards), across):
             row, top = cards[begin : begin + across], self.y
             bottom = top
@@ -269,8 +263,7 @@ class _Canvas:
                     if draw:
                         self.pen.rounded_rectangle((x, top, x + width, bottom), 8, CARD, LINE)
                     bottom = max(bottom, self._card(card, x + _PAD, top + _PAD, width - 2 * _PAD) + _PAD)
-            self.y = bottom
-            self.down(_PAD)
+            self.y = bottom + _PAD
 
     def _card(self, card: Card, x: int, y: int, width: int) -> int:
         """Draws a card; returns where it ends."""
@@ -281,7 +274,6 @@ class _Canvas:
         for line in card.lines:
             indent = 0
             if line.number is not None:
-                self._room(y + 20)
                 self.pen.rounded_rectangle((x, y + 1, x + 18, y + 16), 3, line.color, SOFT)
                 self.pen.text((x + 9, y + 9), str(line.number), "black", _font(10, bold=True), "mm")
                 indent = 25
@@ -295,7 +287,6 @@ class _Canvas:
         for picture in row:
             shown = _fitted(picture.pixels)
             self._flow([(picture.label, False)], x, y, shown.width, 11, SOFT)
-            self._room(y + 16 + shown.height)
             self.image.paste(shown, (x, y + 16))
             notes = [(word, False) for word in picture.note.split()]
             below = self._flow(notes, x, y + 20 + shown.height, shown.width, 11, SOFT)

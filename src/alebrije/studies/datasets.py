@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alebrije import data, worlds
+from alebrije import __version__, data, worlds
 from alebrije.atomic import PART, disk_trouble_named, drop_leftovers, is_leftover, write_atomically
+from alebrije.data.checks import reading_trouble_named
 from alebrije.errors import InputError
 from alebrije.scenes import Episodes, Scenes
 
@@ -39,9 +40,11 @@ Progress = Callable[[int, int, int], None]  # images done, images in all, images
 
 SPLITS: tuple[Split, ...] = ("train", "test", "omni")
 SMALLEST, LARGEST = 8, 1024  # pixels a side
-ROWS = 512  # of a shard, and as many as an accelerator is asked for at once
+ALPHA, SIZE = 0.6, 128  # unless given
+ROWS, SHARD_BYTES = 512, 16 * 2**20  # the most of a shard, which is all that a killed process can lose
 PIECE = 64  # rows that one process makes at a time: a block of the worlds' streams, so that none is drawn twice
 SCENE_ARRAYS = ("factors", "present", "position", "rotation", "background", "camera", "lamps")
+_PNG_HEAD, _PNG_TAIL = b"\x89PNG\r\n\x1a\n", b"\0\0\0\0IEND\xaeB`\x82"  # the tail is the whole last chunk
 SETTINGS = ".made.json"  # hidden, so that readers which list all files of an SVIB folder do not take it for an episode
 
 
@@ -57,9 +60,9 @@ class Dataset:
 
     world: str
     rule: str | None = None
-    alpha: float = 0.6
+    alpha: float = ALPHA
     split: Split = "train"
-    size: int = 128
+    size: int = SIZE
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -88,6 +91,16 @@ class Dataset:
         """What the names of its arrays begin with: nothing in a world, source and target in a task."""
         return ("",) if self.rule is None else ("source_", "target_")
 
+    @property
+    def shard(self) -> int:
+        """Rows of a shard, and as many as an accelerator is asked for at once: by bytes, in pieces, at least one.
+
+        >>> [Dataset("clevr", size=size).shard for size in (64, 128, 1024)], Dataset("clevr", "M-NA").shard
+        ([512, 256, 64], 128)
+        """
+        row = len(self.sides) * 4 * self.size**2  # three bytes a pixel for the image and one for the mask
+        return max(PIECE, min(ROWS, SHARD_BYTES // row) // PIECE * PIECE)
+
     def scenes(self, start: int, stop: int) -> dict[str, Scenes]:
         """The scenes of rows `start` to `stop`, by side."""
         if self.rule is None:
@@ -109,24 +122,36 @@ class Dataset:
 
 
 def datasets(
-    name: str, *, rule: str | None = None, alpha: float = 0.6, split: str | None = None, size: int = 128, seed: int = 0
+    name: str,
+    *,
+    rule: str | None = None,
+    alpha: float | None = None,
+    split: str | None = None,
+    size: int = SIZE,
+    seed: int = 0,
 ) -> dict[str, Dataset]:
     """The datasets that a name means, by the folder below the given one that each goes to ("" for none).
 
     `name` is a world, or a task as world/rule, which is the same as a world and a `rule`. The split of a task is
-    "train" unless given; "all" is all three. A world by itself has no splits: it shows all combinations.
+    "train" unless given; "all" is all three. A world by itself shows all combinations: it has no alpha and no splits.
 
     >>> list(datasets("sprites")), list(datasets("sprites/S-A", split="all"))
     ([''], ['train', 'test', 'omni'])
     """
-    world, _, named = name.partition("/")
+    world, slash, named = name.partition("/")
+    if slash and not named:
+        worlds.get(world)
+        raise InputError(f"{name} names no rule; a task is a world and a rule, such as clevr/M-NA")
     if named and rule is not None and named != rule:
         raise InputError(f"{name} already names a rule, so --rule {rule} cannot be another")
     law = named or rule
     if law is None:
-        if split in ("train", "test"):
-            raise InputError(f"--split {split} belongs to a task, such as clevr/M-NA; {world} alone has no rule")
-        return {"": Dataset(world, alpha=alpha, size=size, seed=seed)}
+        found = Dataset(world, size=size, seed=seed)
+        for option, value in (("split", split), ("alpha", alpha)):
+            if value is not None:
+                raise InputError(f"--{option} {value} belongs to a task, such as clevr/M-NA; {world} alone has no rule")
+        return {"": found}
+    alpha = ALPHA if alpha is None else alpha
     if split == "all":
         return {part: Dataset(world, law, alpha, part, size, seed) for part in SPLITS}
     if split is not None and split not in SPLITS:
@@ -238,7 +263,7 @@ def _making(
     dataset: Dataset, total: int, device: str, workers: int, compiled: bool, progress: Progress | None
 ) -> Iterator[_Maker]:
     piece = partial(_piece, dataset, device=device, compiled=compiled)
-    step = PIECE if device == "cpu" else ROWS
+    step = PIECE if device == "cpu" else dataset.shard
     if workers == 1:
         yield _Maker(dataset, total, piece, step, None, 1, progress)
         return
@@ -279,7 +304,9 @@ def _end_with(sentinel: int) -> None:
 
 
 def _write_cache(dataset: Dataset, n: int, folder: Path, maker: _Maker) -> None:
-    data.write_cache(folder, settings=dataset.settings, total=n, make=maker.rows, shard=ROWS, progress=maker.tell)
+    data.write_cache(
+        folder, settings=dataset.settings, total=n, make=maker.rows, shard=dataset.shard, progress=maker.tell
+    )
 
 
 def _write_svib(dataset: Dataset, n: int, folder: Path, maker: _Maker) -> None:
@@ -287,10 +314,10 @@ def _write_svib(dataset: Dataset, n: int, folder: Path, maker: _Maker) -> None:
     vocabulary = worlds.get(dataset.world).vocabulary
     if not {"shape", "size"} <= set(vocabulary.names):
         raise InputError(f"SVIB's files tell objects by shape and size, which {dataset.world} has not; use a cache")
-    _begin_svib(folder, {"total": n, **dataset.settings})
+    _begin_svib(folder, {"total": n, **dataset.settings}, dataset.sides)
     for start in range(0, n, maker.step):
         stop = min(start + maker.step, n)
-        places = [folder / f"{row:08d}" for row in range(start, stop)]
+        places = _places(folder, start, stop)
         if not all(_is_whole(place, dataset.sides) for place in places):
             episodes = _episodes(dataset, maker.rows(start, stop), [place.name for place in places])
             hidden = folder / f".{start:08d}.{os.urandom(6).hex()}{PART}"
@@ -307,30 +334,57 @@ def _write_svib(dataset: Dataset, n: int, folder: Path, maker: _Maker) -> None:
         drop_leftovers(folder)
 
 
-def _begin_svib(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Writes what the folder is of, or refuses a folder that is of something else."""
-    path, text = folder / SETTINGS, json.dumps(settings, indent=1)
+def _places(folder: Path, start: int, stop: int) -> list[Path]:
+    return [folder / f"{row:08d}" for row in range(start, stop)]
+
+
+def _begin_svib(folder: Path, settings: Mapping[str, Any], sides: tuple[str, ...]) -> None:
+    """Writes what the folder is of, or refuses a folder that is of something else or that another version began."""
+    path = folder / SETTINGS
     if path.is_file():
-        found = path.read_text(encoding="utf-8", errors="replace")
-        if found != text:
-            were, are = (" ".join(part.split()) for part in (found, text))
+        found = _read_settings(path)
+        library = found.pop("library", "of an unknown version")
+        if keys := [key for key in {**found, **settings} if found.get(key, ...) != settings.get(key, ...)]:
+            were, are = (json.dumps({key: part[key] for key in keys if key in part}) for part in (found, settings))
             raise InputError(f"{folder}: was written with other settings: {were} there, {are} here")
+        if library != __version__ and not all(_is_whole(place, sides) for place in _places(folder, 0, found["total"])):
+            raise InputError(
+                f"{folder}: was begun by alebrije {library} and this is {__version__}; remove it to start again"
+            )
         return
     with disk_trouble_named(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if any(not is_leftover(item) and item.name != SETTINGS for item in folder.iterdir()):
             raise InputError(f"{folder}: holds other things; episodes need a folder of their own")
-        write_atomically(path, text)
+        write_atomically(path, json.dumps({"library": __version__, **settings}, indent=1))
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    with reading_trouble_named(path):
+        content = path.read_bytes()
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: is damaged, so it does not say what this folder is of")
+    return found
 
 
 def _is_whole(place: Path, sides: tuple[str, ...]) -> bool:
-    """Whether an episode is there, in full: after a power cut files may be empty."""
+    """Whether an episode is there, in full: after a power cut or a bad copy files may be empty or cut short."""
     stems = [side.removesuffix("_") or "source" for side in sides]
-    names = [f"{stem}{end}" for stem in stems for end in (".json", ".png", "_mask.png")]
     try:
-        return all((place / name).stat().st_size > 0 for name in names)
-    except OSError:
+        for stem in stems:
+            json.loads((place / f"{stem}.json").read_bytes())
+        return all(_is_whole_png(place / f"{stem}{end}.png") for stem in stems for end in ("", "_mask"))
+    except (OSError, ValueError):
         return False
+
+
+def _is_whole_png(path: Path) -> bool:
+    content = path.read_bytes()
+    return content.startswith(_PNG_HEAD) and content.endswith(_PNG_TAIL)
 
 
 def _episodes(dataset: Dataset, arrays: Arrays, names: list[str]) -> Episodes:
