@@ -50,7 +50,7 @@ def rate(world: worlds.World, scenes: Scenes, size: int, device: str, compile: b
 def cell(objects: int, size: int, device: str) -> dict[str, Any]:
     """Speed of the ray tracer and peak memory in GiB: of the GPU, or of this process."""
     compile = device == "cuda"
-    count = 16_384 if compile else 64
+    count = 16_384 if compile else 256
     world, scenes = crowd(objects, count if size < 200 else count // 4)
     if compile:
         torch.cuda.reset_peak_memory_stats()

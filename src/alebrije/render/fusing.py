@@ -16,6 +16,11 @@ WORTH_IT = 4096  # shorter lists are not worth a kernel of their own
 _FUSING: ContextVar[bool] = ContextVar("fusing", default=False)
 
 
+def is_fusing() -> bool:
+    """Whether `fusing` is on here."""
+    return _FUSING.get()
+
+
 @contextmanager
 def fusing(wanted: bool = True) -> Iterator[None]:
     """Within this context the functions marked `fused` go through torch.compile, once for each."""

@@ -10,6 +10,7 @@ from alebrije.render.library import shape_named
 from alebrije.render.stage import Stage
 from alebrije.render.vectors import Triple, dot, length, picked
 
+SHADOW_CLOSE = 1e-2  # a ray to a lamp this near a surface, in half-sizes, is stopped: no shadow is that sharp
 SUN_AWAY = 60.0  # where a ray to the sun may end
 
 
@@ -89,7 +90,7 @@ def _past(
     if shape.shade is not None:
         return shape.leaves(to_lamps, beam, body, corners, sunward, scene, points, wide)
     origin, way, solid = to_lamps(beam, body, corners, sunward, scene, points, wide)
-    hidden = shape.meet(torch.stack(origin).reshape(3, -1), torch.stack(way).reshape(3, -1), strides=6) < 1.0
+    hidden = shape.meet(torch.stack(origin).reshape(3, -1), torch.stack(way).reshape(3, -1), close=SHADOW_CLOSE) < 1.0
     return 1.0 - hidden.reshape(corners.shape[1], -1).float().mean(0) * solid
 
 

@@ -231,10 +231,10 @@ class Shape:
 
         return fused(advance)
 
-    def meet(self, origin: Tensor, direction: Tensor, swell: Tensor | None = None, strides: int = STRIDES) -> Tensor:
+    def meet(self, origin: Tensor, direction: Tensor, swell: Tensor | None = None, close: float = CLOSE) -> Tensor:
         """How far along rays [3, M] the surface is first met from outside, infinite where it is not. [M]
 
-        `swell` [M] pushes the surface outwards.
+        `swell` [M] pushes the surface outwards; a ray as near as `close` has met it.
         """
         met, leave = self.enter(origin, direction, swell)
         if self.hull_is_shape:
@@ -242,11 +242,11 @@ class Shape:
         rows = torch.isfinite(met).nonzero()[:, 0]
         far, leave = met[rows], leave[rows]
         met = met.fill_(math.inf)
-        for _ in range(strides):
+        for _ in range(STRIDES):
             start, way = origin.index_select(1, rows), direction.index_select(1, rows)
             far, gap = self.advance(start, way, far, None if swell is None else swell[rows])
             # rays that have arrived or left the hull leave the list: what remains are the grazing few
-            inside, near = far <= leave, gap < CLOSE
+            inside, near = far <= leave, gap < close
             done = (near & inside).nonzero()[:, 0]
             met[rows[done]] = far[done]
             going = (inside & ~near).nonzero()[:, 0]
@@ -254,7 +254,7 @@ class Shape:
             if not len(rows):
                 return met
         # a ray that still creeps along a face after all these steps will meet it
-        creeping = (gap[going] < 4 * CLOSE).nonzero()[:, 0]
+        creeping = (gap[going] < 4 * close).nonzero()[:, 0]
         met[rows[creeping]] = far[creeping]
         return met
 

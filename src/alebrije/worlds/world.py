@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import torch
 
 from alebrije.errors import InputError
 from alebrije.render.frames import Frames
-from alebrije.render.fusing import fusing
+from alebrije.render.fusing import fusing, is_fusing
 from alebrije.scenes import Scenes, Vocabulary
 from alebrije.worlds.samplers import Crowd, Grid, Sampler, SolidPairs, SpritePairs
 from alebrije.worlds.streams import SAMPLE, combination_table, draw_stream, whole_number
@@ -121,12 +123,13 @@ class World:
         if side < 1:
             raise InputError("size must be at least one pixel")
         step = self._at_a_time(place, side)
+        parts = [scenes[begin : begin + step] for begin in range(0, max(len(scenes), 1), step)]
         frames = []
         with fusing() if compile else nullcontext():
-            for begin in range(0, max(len(scenes), 1), step):
-                frames.append(self.painter(scenes[begin : begin + step], size=side, device=place, **look))
+            for part in _side_by_side(partial(self.painter, size=side, device=place, **look), parts, place):
+                frames.append(part)
                 if progress is not None:
-                    progress(min(begin + step, len(scenes)), len(scenes))
+                    progress(min(len(frames) * step, len(scenes)), len(scenes))
         return frames[0] if len(frames) == 1 else Frames.concatenate(frames)
 
     def _at_a_time(self, device: torch.device, size: int) -> int:
@@ -136,6 +139,23 @@ class World:
         else:
             room = 2**28 if device.type == "cpu" else 2**30
         return int(min(_MOST_AT_A_TIME, max(1, room // (self.memory * size * size))))
+
+
+def _side_by_side(draw: Callable[[Scenes], Frames], parts: list[Scenes], device: torch.device) -> Iterator[Frames]:
+    """Draw parts one after another or, on a CPU, one in each thread that torch may use.
+
+    The ray tracer works on many short lists, which torch's own threads split badly.
+    """
+    threads = min(torch.get_num_threads(), len(parts))
+    if device.type != "cpu" or threads < 2 or is_fusing():
+        yield from map(draw, parts)
+        return
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(draw, parts)
+    finally:
+        torch.set_num_threads(before)
 
 
 def _usable(device: str | torch.device) -> torch.device:
