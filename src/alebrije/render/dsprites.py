@@ -18,6 +18,7 @@ from torch import Tensor
 from alebrije.errors import InputError
 from alebrije.render.frames import Frames
 from alebrije.scenes import Scenes
+from alebrije.scenes.grid import combinations_at
 
 SIDE = 64  # pixels of the original
 _COUNTS = (1, 3, 6, 40, 32, 32)
@@ -71,14 +72,7 @@ def dsprites_factors(indices: Any) -> Tensor:
     >>> dsprites_factors([0, 1, 737279]).tolist()
     [[0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1], [0, 2, 5, 39, 31, 31]]
     """
-    index = torch.as_tensor(indices)
-    total = math.prod(_COUNTS)
-    if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
-        raise InputError(f"indices must be a list of whole numbers, not {index.dtype} of the shape {list(index.shape)}")
-    index = index.long()
-    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < total:
-        raise InputError(f"indices must lie in 0..{total - 1}")
-    return torch.stack(torch.unravel_index(index, _COUNTS), dim=1)
+    return combinations_at(indices, _COUNTS)
 
 
 def dsprites_images(indices: Any, device: str | torch.device = "cpu") -> Tensor:

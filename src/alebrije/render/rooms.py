@@ -25,6 +25,7 @@ from alebrije.render.frames import Frames
 from alebrije.render.shapes import Hull, box_hull, sphere_hull, tube_hull
 from alebrije.render.vectors import Vector, dot, unit
 from alebrije.scenes import Scenes
+from alebrije.scenes.grid import combinations_at
 
 SIDE = 64  # pixels of the original
 _NAMES = ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation")
@@ -141,14 +142,7 @@ def rooms_factors(indices: Any) -> Tensor:
     >>> rooms_factors([0, 16, 479999]).tolist()
     [[0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1], [9, 9, 9, 7, 3, 14]]
     """
-    index = torch.as_tensor(indices)
-    total = math.prod(_COUNTS)
-    if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
-        raise InputError(f"indices must be a list of whole numbers, not {index.dtype} of the shape {list(index.shape)}")
-    index = index.long()
-    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < total:
-        raise InputError(f"indices must lie in 0..{total - 1}")
-    return torch.stack(torch.unravel_index(index, _COUNTS), dim=1)
+    return combinations_at(indices, _COUNTS)
 
 
 def rooms_images(indices: Any, device: str | torch.device = "cpu") -> Tensor:
