@@ -66,8 +66,7 @@ def test_rays_that_miss_stay_outside(name: str) -> None:
     missed = torch.isinf(shape.meet(origin, direction))
     start, way = origin[:, missed], direction[:, missed]
     deepest = torch.stack([shape.distance(start + way * share) for share in torch.linspace(0.0, 2.0, 400)]).amin(0)
-    # all but a few that graze a face under a degree or two, for which the walk is too short
-    assert int((deepest < -6e-3).sum()) <= 0.002 * missed.numel()
+    assert float(deepest.min()) > -6e-3
 
 
 @pytest.mark.parametrize("name", NAMES)

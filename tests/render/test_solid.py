@@ -112,7 +112,7 @@ def test_objects_throw_shadows_on_the_ground_and_on_each_other() -> None:
     fell = (brightness(without.images) - brightness(with_both.images))[ground]
     assert float(fell.max()) > 30
     both = (with_both.masks == 1) & (without.masks == 1)
-    assert float((brightness(without.images) - brightness(with_both.images))[both].max()) > 10
+    assert float((without.images[:, 0].float() - with_both.images[:, 0].float())[both].max()) > 15  # a red object
 
 
 def test_metal_mirrors_its_neighbour() -> None:
@@ -300,7 +300,7 @@ def test_devices_agree(name: str) -> None:
     here, there = render_solid(scenes, 128), render_solid(scenes, 128, "cuda").to("cpu")
     apart = (here.images.int() - there.images.int()).abs().amax(1)
     assert float((apart <= 1).float().mean()) >= 0.999
-    assert float((here.masks == there.masks).float().mean()) >= 0.999
+    assert float((here.masks == there.masks).float().mean()) >= 0.9999
 
 
 def test_ten_objects_are_drawn() -> None:

@@ -24,6 +24,7 @@ Walk = Callable[..., tuple[Tensor, Tensor]]
 Hull = Callable[[Vector, Vector], tuple[Tensor, Tensor]]  # origins, directions [3, M] -> entry, exit [M]
 
 STRIDE, STRIDES = 4, 12  # steps along a ray between two looks at which rays have arrived, and how many looks
+LOOKS, HALVINGS = 48, 5  # for the few rays that have not arrived even then
 CLOSE = 1e-3  # a ray this near, in units of the half-size, has met the surface: a sixtieth of a pixel
 
 
@@ -253,10 +254,35 @@ class Shape:
             rows, far, leave = rows[going], far[going], leave[going]
             if not len(rows):
                 return met
-        # a ray that still creeps along a face after all these steps will meet it
-        creeping = (gap[going] < 4 * close).nonzero()[:, 0]
-        met[rows[creeping]] = far[creeping]
+        met[rows] = self._searched(
+            origin.index_select(1, rows),
+            direction.index_select(1, rows),
+            far,
+            leave,
+            0.0 if swell is None else swell[rows],
+            close,
+        )
         return met
+
+    def _searched(
+        self, origin: Tensor, direction: Tensor, far: Tensor, leave: Tensor, swell: Tensor | float, close: float
+    ) -> Tensor:
+        """Where rays that creep along a face meet it after all: the first of many points, then halved towards. [M]"""
+
+        def inside(there: Tensor) -> Tensor:
+            return self.distance(origin + direction * there) - swell < close
+
+        stride = (leave - far) / LOOKS
+        found = torch.full_like(far, math.inf)
+        for step in range(LOOKS, -1, -1):
+            there = far + stride * step
+            found = torch.where(inside(there), there, found)
+        low, high = found - stride, found
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            deep = inside(middle)
+            low, high = torch.where(deep, low, middle), torch.where(deep, middle, high)
+        return torch.where(torch.isfinite(found), high, found)
 
     @cached_property
     def leaves(self) -> Callable[..., Tensor]:
