@@ -270,19 +270,20 @@ class Shape:
         """Where rays that creep along a face meet it after all: the first of many points, then halved towards. [M]"""
 
         def inside(there: Tensor) -> Tensor:
-            return self.distance(origin + direction * there) - swell < close
+            # several points of each ray, [K, M], are one long list to the distance
+            point = origin[:, None] + direction[:, None] * there
+            gap = self.distance(point.reshape(3, -1)).reshape(there.shape)
+            return gap - swell < close
 
         stride = (leave - far) / LOOKS
-        found = torch.full_like(far, math.inf)
-        for step in range(LOOKS, -1, -1):
-            there = far + stride * step
-            found = torch.where(inside(there), there, found)
+        there = far + stride * torch.arange(LOOKS + 1, device=far.device)[:, None]
+        found = torch.where(inside(there), there, torch.full_like(there, math.inf)).amin(0, keepdim=True)
         low, high = found - stride, found
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             deep = inside(middle)
             low, high = torch.where(deep, low, middle), torch.where(deep, middle, high)
-        return torch.where(torch.isfinite(found), high, found)
+        return torch.where(torch.isfinite(found), high, found)[0]
 
     @cached_property
     def leaves(self) -> Callable[..., Tensor]:
