@@ -23,7 +23,8 @@ Distance = Callable[[Tensor], Tensor]  # points [3, M] -> [M]
 Walk = Callable[..., tuple[Tensor, Tensor]]
 Hull = Callable[[Vector, Vector], tuple[Tensor, Tensor]]  # origins, directions [3, M] -> entry, exit [M]
 
-STRIDE, STRIDES = 4, 12  # steps along a ray between two looks at which rays have arrived, and how many looks
+STRIDE = 4  # steps along a ray that are taken together
+STRIDES = (1, 1, 1, 2, 3, 4)  # strides between two looks at which rays have arrived: the few that are left walk longer
 LOOKS, HALVINGS = 48, 5  # for the few rays that have not arrived even then
 CLOSE = 1e-3  # a ray this near, in units of the half-size, has met the surface: a sixtieth of a pixel
 
@@ -243,9 +244,12 @@ class Shape:
         rows = torch.isfinite(met).nonzero()[:, 0]
         far, leave = met[rows], leave[rows]
         met = met.fill_(math.inf)
-        for _ in range(STRIDES):
+        for strides in STRIDES:
             start, way = origin.index_select(1, rows), direction.index_select(1, rows)
-            far, gap = self.advance(start, way, far, None if swell is None else swell[rows])
+            push = None if swell is None else swell[rows]
+            gap = far
+            for _ in range(strides):
+                far, gap = self.advance(start, way, far, push)
             # rays that have arrived or left the hull leave the list: what remains are the grazing few
             inside, near = far <= leave, gap < close
             done = (near & inside).nonzero()[:, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -122,7 +123,7 @@ class World:
         side = self.size if size is None else whole_number(size, "size")
         if side < 1:
             raise InputError("size must be at least one pixel")
-        step = self._at_a_time(place, side)
+        step = _evenly(len(scenes), self._at_a_time(place, side))
         parts = [scenes[begin : begin + step] for begin in range(0, max(len(scenes), 1), step)]
         frames = []
         with fusing() if compile else nullcontext():
@@ -139,6 +140,11 @@ class World:
         else:
             room = 2**28 if device.type == "cpu" else 2**30
         return int(min(_MOST_AT_A_TIME, max(1, room // (self.memory * size * size))))
+
+
+def _evenly(count: int, most: int) -> int:
+    """The largest of equal parts of `count` that hold at most `most`: a small last part costs nearly a whole one."""
+    return max(1, math.ceil(count / max(1, math.ceil(count / most))))
 
 
 def _side_by_side(draw: Callable[[Scenes], Frames], parts: list[Scenes], device: torch.device) -> Iterator[Frames]:
@@ -198,19 +204,19 @@ def _paint_rooms(scenes: Scenes, **look: Any) -> Frames:
 def _clevr_many(name: str, most: int) -> World:
     # CLEVR asks for 200 pixels of 320 x 240. Our pictures are square and as wide as those are, in the same scene, so
     # the same part of an object's surface is 200 x (128 / 320)^2 = 32 pixels at 128 x 128.
-    return World(name, CLEVR_MANY, Crowd(CLEVR_MANY, 3, most, size=128, least=32), _paint_solid, 128, memory=256)
+    return World(name, CLEVR_MANY, Crowd(CLEVR_MANY, 3, most, size=128, least=32), _paint_solid, 128, memory=192)
 
 
 def _coat(name: str, correlated: bool) -> World:
     sampler = Crowd(COAT, 3, 6, size=240, least=200, corner=3.5, correlated=correlated)
-    return World(name, COAT, sampler, _paint_solid, 128, memory=256)
+    return World(name, COAT, sampler, _paint_solid, 128, memory=192)
 
 
 _WORLDS = {
     world.name: world
     for world in (
         World("sprites", SPRITES, SpritePairs(SPRITES), _paint_sprites, 128, looks=("path", "channels")),
-        World("clevr", CLEVR, SolidPairs(CLEVR, targets_apart=False), _paint_solid, 128, memory=256),
+        World("clevr", CLEVR, SolidPairs(CLEVR, targets_apart=False), _paint_solid, 128, memory=192),
         World("clevrtex", CLEVRTEX, SolidPairs(CLEVRTEX, targets_apart=True), _paint_solid, 128, memory=1024),
         World("dsprites", DSPRITES, Grid(DSPRITES, columns=2), _paint_dsprites, 64),
         World("rooms", ROOMS, Grid(ROOMS, columns=3), _paint_rooms, 64),
