@@ -463,7 +463,7 @@ class TestRefusals:
 
 class TestWhatIsSaid:
     def test_progress_counts_images(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("alebrije.cli._SECONDS_A_LINE", 0.0)
+        monkeypatch.setattr("alebrije.report.bars.SECONDS_A_LINE", 0.0)
         outcome = make("sprites/S-A", "--n", 130, "--out", tmp_path, "--size", 8)
         counts = [tuple(map(int, PROGRESS.fullmatch(line).groups())) for line in outcome.progress]
         assert counts == [(128, 260), (256, 260), (260, 260)]

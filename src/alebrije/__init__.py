@@ -8,7 +8,7 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_ROOMS = ("data", "metrics", "probes", "render", "report", "results", "scenes", "studies", "worlds")
+_ROOMS = ("data", "metrics", "models", "probes", "render", "report", "results", "scenes", "studies", "train", "worlds")
 
 __all__ = ["__version__", *_ROOMS]
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from alebrije import __version__
-from alebrije.errors import InputError
+from alebrije.errors import DivergedError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from alebrije.results.scores import MetricResult, Scores
 
-T = TypeVar("T")
-
-_SECONDS_A_LINE = 5.0  # between two lines of progress where there is no terminal
 _MOST_SHOWN = 200  # rows of a contact sheet, which is to be looked at
 
 
@@ -52,10 +46,11 @@ class Score:
         if self.out is not None:
             self._check_out(self.out)
         from alebrije.data import read_arrays
+        from alebrije.report.bars import watched
         from alebrije.results import write_atomically
         from alebrije.studies.battery import score_file
 
-        scores = score_file(read_arrays(self.file), self.metrics, self.bootstrap, self.seed, _watched)
+        scores = score_file(read_arrays(self.file), self.metrics, self.bootstrap, self.seed, watched)
         _print_scores(scores)
         if self.out is not None:
             write_atomically(self.out, scores.to_json())
@@ -130,6 +125,7 @@ class Make:
         for name, value, least in (("n", self.n, 1), ("workers", self.workers, 1), ("size", self.size, 8)):
             if value < least:
                 raise InputError(f"--{name} must be at least {least}, got {value}")
+        from alebrije.report.bars import counted
         from alebrije.studies.datasets import datasets, refuse_parts_in_a_cache, write_dataset
 
         sets = datasets(self.what, rule=self.rule, alpha=self.alpha, split=self.split, size=self.size, seed=self.seed)
@@ -138,7 +134,7 @@ class Make:
             print(f"alebrije: {self.device} draws by itself, so --workers is left aside", file=sys.stderr)
         begun, made, images = time.perf_counter(), 0, 0
         for part, dataset in sets.items():
-            with _counted(part or self.what) as progress:
+            with counted(part or self.what) as progress:
                 made += write_dataset(
                     dataset,
                     self.n,
@@ -195,6 +191,125 @@ class Show:
 
 
 @dataclass(frozen=True)
+class Models:
+    """List every model: what it learns from, how many parameters it has, its presets, its source."""
+
+    def run(self) -> None:
+        """Prints the catalog."""
+        from rich.table import Table
+
+        from alebrije.models import catalog
+        from alebrije.train.plan import plan
+        from alebrije.train.presets import PRESETS
+
+        table = Table("name", "model", "learns from", "parameters", title="Models", box=None, pad_edge=False)
+        for title in ("paper", "small", "tiny", "source"):
+            table.add_column(title)
+        for record in catalog().values():
+            paper = plan(record.name, preset_name="paper")
+            steps = [f"{one[0].recipe.steps:,} x {one[0].recipe.batch}" for one in PRESETS[record.name].values()]
+            count = f"{record.parameters(**paper.settings):,}"
+            table.add_row(record.name, record.title, record.learns_from, count, *steps, record.cites)
+        _print(table)
+        print("\nPresets are steps x batch. `alebrije train NAME --preset ... --out DIR` trains one of them.")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a model; the same command continues a run that was stopped. Several GPUs: start it with torchrun."""
+
+    model: tyro.conf.Positional[str]
+    """A name from `alebrije models`."""
+    out: Path
+    """The folder of the run: its plan, history and checkpoints."""
+    world: str | None = None
+    """What images are drawn from, such as dsprites or clevr6; that of the preset unless given."""
+    task: str | None = None
+    """For models that predict: a world and a rule, such as sprites/S-A."""
+    alpha: float | None = None
+    """For tasks: the part of the non-core combinations that training shows, 0.6 unless given."""
+    preset: Literal["paper", "small", "tiny"] = "small"
+    """`paper` is what was published; `small` takes minutes on a GPU and `tiny` seconds on a CPU, and neither reproduces
+    a published number."""
+    set: tyro.conf.UseAppendAction[list[str]] = field(default_factory=list)
+    """What differs from the preset, as name=value: a setting of the model or of the recipe, such as steps=20000,
+    lr=3e-4 or slots=11. May be repeated."""
+    images: int | None = None
+    """How many images are drawn beforehand and held on the device; 0 to draw new ones all the time."""
+    seed: int = 0
+    """Of the weights, the data and the noise."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to train; `auto` takes a GPU if there is one."""
+    workers: int = 1
+    """Processes that sample the scenes of held images."""
+    save_every: int = 1000
+    """Steps between checkpoints."""
+    check_every: int = 1000
+    """Steps between looks at what was learned."""
+
+    def run(self) -> None:
+        """Plans, trains and says what was reached."""
+        for name in ("workers", "save_every", "check_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise InputError(f"--seed must be at least 0, got {self.seed}")
+        if self.world and self.task:
+            raise InputError("a run has a --world or a --task, not both")
+        from alebrije.report.bars import trained
+        from alebrije.studies.training import carry_out
+        from alebrije.train.plan import plan
+
+        world, _, rule = (self.task or self.world or "").partition("/")
+        if self.task and not (world and rule):
+            raise InputError(f"--task must be a world and a rule, such as sprites/S-A, not {self.task!r}")
+        made = plan(
+            self.model,
+            preset_name=self.preset,
+            world=world or None,
+            rule=rule or None,
+            alpha=self.alpha,
+            images=self.images,
+            seed=self.seed,
+            settings=self._settings(),
+        )
+        device = _device(self.device)
+        made.settle(self.out)
+        speaks = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts, one
+        place = made.world + (f"/{made.rule}" if made.rule else "")
+        before = _last_step(self.out)
+        if before >= made.recipe.steps:
+            print(f"was trained for all {before:,} steps already; {_last_look(self.out)}see {self.out}")
+            return
+        if speaks:
+            begun = f" from step {before:,} on" if before else ""
+            print(f"{made.record.title} on {place}, {device}{begun}", file=sys.stderr)
+        with trained(made.recipe.steps, made.recipe.batch, silent=not speaks) as (drawn, progress):
+            carry_out(
+                made,
+                self.out,
+                device=device,
+                workers=self.workers,
+                save_every=self.save_every,
+                check_every=self.check_every,
+                drawn=drawn,
+                progress=progress,
+            )
+        if speaks:
+            print(f"trained for {made.recipe.steps:,} steps; {_last_look(self.out)}written to {self.out}")
+
+    def _settings(self) -> dict[str, str]:
+        pairs = [one.partition("=") for one in self.set]
+        for name, sign, value in pairs:
+            if not (name and sign and value):
+                raise InputError(f"--set takes name=value, such as steps=20000, not {name + sign + value!r}")
+        names = [name.strip() for name, _, _ in pairs]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"--set gives {twice[0]} twice")
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+@dataclass(frozen=True)
 class Demo:
     """Score made-up representations and segmentations with everything and draw every world, on one web page."""
 
@@ -207,9 +322,10 @@ class Demo:
         """Draws, scores, writes the page and says where it is."""
         if self.rows < 1:
             raise InputError(f"--rows must be at least 1, got {self.rows}")
+        from alebrije.report.bars import watched
         from alebrije.report.demo import run_demo
 
-        page = run_demo(self.out, self.rows, _watched)
+        page = run_demo(self.out, self.rows, watched)
         print(f"\nOpen {page} in a browser; the numbers are in {page.parent / 'scores.json'}.")
 
 
@@ -227,6 +343,8 @@ _COMMANDS = (
     | Annotated[Metrics, tyro.conf.subcommand("metrics")]
     | Annotated[Make, tyro.conf.subcommand("make")]
     | Annotated[Show, tyro.conf.subcommand("show")]
+    | Annotated[Models, tyro.conf.subcommand("models")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Version, tyro.conf.subcommand("version")]
 )
@@ -245,7 +363,7 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(2)
-    except OSError as error:
+    except (OSError, DivergedError) as error:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -253,52 +371,36 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
 
 
-def _watched(work: Iterable[T]) -> Iterator[T]:
-    """Each piece of `work`, with a progress bar on a terminal and plain lines elsewhere, both on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def _device(name: str) -> str:
+    """The device that is meant, if it can be used here."""
+    import torch
 
-    todo = list(work)
-    if not sys.stderr.isatty():
-        for place, piece in enumerate(todo, 1):
-            print(f"[{place}/{len(todo)}] {piece}", file=sys.stderr, flush=True)
-            yield piece
-        return
-    columns = TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=len(todo))
-        for piece in todo:
-            progress.update(task, description=str(piece))
-            yield piece
-            progress.advance(task)
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return next(device for device in ("cuda", "mps", "cpu") if there[device])
+    if not there[name]:
+        raise InputError(f"--device {name}: torch finds none here")
+    return name
 
 
-@contextmanager
-def _counted(name: str) -> Iterator[Callable[[int, int, int], None]]:
-    """Takes images done, in all, and made now: a bar on a terminal, a line every few seconds elsewhere."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def _last_step(folder: Path) -> int:
+    """How far the run in a folder has come."""
+    from alebrije.train import checkpoints
 
-    begun = time.perf_counter()
-    if not sys.stderr.isatty():
-        last = [0, begun]
+    there = checkpoints(folder)
+    return int(there[-1].name.removeprefix("step-")) if there else 0
 
-        def line(done: int, total: int, made: int) -> None:
-            now = time.perf_counter()
-            if done > last[0] and (now - last[1] >= _SECONDS_A_LINE or done == total):
-                last[:] = done, now
-                print(f"[{done}/{total}] {made / (now - begun):.1f} images/s", file=sys.stderr, flush=True)
 
-        yield line
-        return
-    speed = TextColumn("{task.fields[speed]:>7.1f} images/s")
-    columns = TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), speed, TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(escape(name), total=None, speed=0.0)
-        yield lambda done, total, made: progress.update(
-            task, completed=done, total=total, speed=made / (time.perf_counter() - begun)
-        )
+def _last_look(folder: Path) -> str:
+    """What the last check of a run said, in words."""
+    import json
+
+    found = ""
+    for line in (folder / "history.jsonl").read_text().splitlines():
+        values = json.loads(line)
+        if "lr" not in values:
+            found = ", ".join(f"{name} {value:.4g}" for name, value in values.items() if name != "step") + "; "
+    return found
 
 
 def _print(table: object) -> None:

@@ -74,6 +74,11 @@ class World:
         table = combination_table(self.vocabulary, combinations)
         return draw_stream(lambda generator: self.sampler.block(generator, table), n, seed, start, SAMPLE, progress)
 
+    @property
+    def whole(self) -> int | None:
+        """How many scenes there are in a world of all combinations, such as dsprites; None for endless worlds."""
+        return self.vocabulary.size if isinstance(self.sampler, Grid) else None
+
     def grid(self, indices: Any) -> Scenes:
         """The scenes of dSprites or rooms by their index in the original file, the last factor fastest.
 

@@ -1,0 +1,96 @@
+"""A crew: the processes that train one model together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The processes that train together, each with a device; alone unless `torchrun` started several."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def of(cls, device: torch.device) -> Crew:
+        """This process and those that `torchrun` started beside it."""
+        size = int(os.environ.get("WORLD_SIZE", "1"))
+        if size == 1:
+            return cls(device)
+        if device.type == "cuda":
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(device)
+        if not distributed.is_initialized():
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return cls(device, distributed.get_rank(), size)
+
+    def average(self, gradients: list[Tensor]) -> None:
+        """Replace gradients by their mean over the crew, in one message."""
+        if self.size > 1:
+            message = torch.cat([gradient.reshape(-1) for gradient in gradients])
+            distributed.all_reduce(message)
+            message /= self.size
+            for gradient, mean in zip(
+                gradients, torch.split(message, [each.numel() for each in gradients]), strict=True
+            ):
+                gradient.copy_(mean.view_as(gradient))
+
+    def random_states(self) -> Tensor:
+        """The states of the generators that all of the crew draw from, one row each."""
+        state = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
+        if self.device.type == "mps":
+            state = torch.mps.get_rng_state()
+        if self.size == 1:
+            return state[None]
+        rows = [torch.empty_like(state, device=self.device) for _ in range(self.size)]
+        distributed.all_gather(rows, state.to(self.device))
+        return torch.stack(rows).cpu()
+
+    def set_random_state(self, states: Tensor) -> None:
+        """Bring this process's generator to its row of such states."""
+        state = states[self.rank].clone()
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state, self.device)
+        elif self.device.type == "mps":
+            torch.mps.set_rng_state(state)
+        else:
+            torch.set_rng_state(state)
+
+    def leave(self) -> None:
+        """Part when the work is done: a process that just ends would take its threads down with noise."""
+        if self.size > 1 and distributed.is_initialized():
+            distributed.barrier()
+            distributed.destroy_process_group()
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.size > 1:
+            distributed.barrier()
+
+    @contextmanager
+    def own_random_numbers(self, seed: int) -> Iterator[None]:
+        """A generator that starts from `seed` and leaves that of the caller as it was."""
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed * 1_000 + self.rank)
+            yield
+
+    @contextmanager
+    def own_stream(self) -> Iterator[None]:
+        """On a GPU a stream that can be captured, and convolutions that are tuned to the shapes at hand."""
+        if self.device.type != "cuda":
+            yield
+            return
+        before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+        try:
+            with torch.cuda.stream(torch.cuda.Stream(self.device)):  # type: ignore[no-untyped-call]
+                yield
+        finally:
+            torch.backends.cudnn.benchmark = before

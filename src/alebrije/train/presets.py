@@ -1,0 +1,262 @@
+"""Presets: what each paper did, and shorter runs of our own, as a table.
+
+`paper` is what was published, by the released code where it differs from the text. `small` is a run of minutes on one
+GPU and `tiny` one of seconds on a CPU that shows that a model learns; neither reproduces a published number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from alebrije.errors import InputError
+from alebrije.models import get
+from alebrije.models.catalog import suggestion
+from alebrije.train.recipe import Recipe
+
+PresetName = Literal["paper", "small", "tiny"]
+
+ALL = -1  # every image of dsprites or rooms is held
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A recipe, the settings of the model, and what it learns from."""
+
+    where: tuple[str, ...]  # worlds it is meant for, or tasks; the first unless told otherwise
+    size: int
+    recipe: Recipe
+    source: str
+    images: int = 0  # that are held on the device; 0: new ones are drawn as long as it trains
+    model: Mapping[str, Any] = field(default_factory=dict)
+    batches: Mapping[str, int] = field(default_factory=dict)  # where another world has another batch size
+
+
+SVIB_TASKS = ("sprites/S-A", "clevr/S-A", "clevrtex/S-A")
+SVIB_PAPER = Preset(
+    SVIB_TASKS,
+    128,
+    Recipe(
+        steps=160_000,
+        batch=32,
+        lr={"": 3e-4, "encoder.": 1e-4},
+        warmup=30_000,
+        decay="halving",
+        half_life=250_000,
+        clip=0.05,
+        clip_by="largest",
+        clip_each=True,
+    ),
+    "SVIB, Table 7; warm-up, half-life and clipping as released",
+    batches={"clevr": 40, "clevrtex": 40},
+)
+SVIB_SMALL = replace(
+    SVIB_PAPER,
+    recipe=Recipe(steps=40_000, batch=32, lr=3e-4, warmup=2_000, decay="tail", clip=1.0, clip_each=True),
+    source="ours: a quarter of the steps, the papers' batch",
+)
+_DRAWN_SMALL = {"decoder_width": 64, "decoder_blocks": 2, "dropout": 0.0}
+SVIB_TINY = Preset(
+    SVIB_TASKS[:1],
+    16,
+    Recipe(steps=450, batch=16, lr=3e-3, precision="float32", clip=1.0, clip_each=True),
+    "ours: learns in seconds, no number of the paper",
+    images=64,
+    model=_DRAWN_SMALL,
+)
+
+GRIDS = ("dsprites", "rooms")
+VAE_PAPER = Preset(
+    GRIDS,
+    64,
+    Recipe(steps=345_600, batch=64, lr=5e-4),
+    "YannDubs/disentangling-vae, 30 epochs of dSprites, as the paper of SNC and NK took it",
+    images=ALL,
+)
+VAE_SMALL = replace(
+    VAE_PAPER,
+    recipe=Recipe(steps=30_000, batch=64, lr=5e-4),
+    source="ours: a tenth of the steps",
+    images=0,
+    model={"anneal": 3_000},
+)
+VAE_TINY = Preset(
+    GRIDS,
+    64,
+    Recipe(steps=300, batch=32, lr=2e-3, precision="float32"),
+    "ours: learns in seconds",
+    model={"anneal": 100},
+)
+COAT_VAE = Preset(
+    ("coat", "coat-correlated"),
+    128,
+    Recipe(steps=54_000, batch=128, lr=2e-4),
+    "COAT as released: 300 epochs of 23,000 images",
+    images=23_000,
+    model={"architecture": "conv128", "latents": 256, "likelihood": "gaussian"},
+)
+_DISCRIMINATED: dict[str, Any] = {
+    "lr": {"": 1e-4, "discriminator.": 1e-4},
+    "betas": {"": (0.9, 0.999), "discriminator.": (0.5, 0.9)},
+    "batch": 128,  # of which the autoencoder learns from one half
+}
+
+SLOTS_PAPER = (
+    Preset(
+        ("clevr10",),
+        128,
+        Recipe(steps=300_000, batch=64, lr=4e-4, warmup=10_000, decay="halving", half_life=100_000),
+        "the paper of ARP and ARR, Appendix B; learning rate and warm-up of Slot Attention, output layer of SAVi",
+        images=70_000,
+        model={"slots": 11, "projections": 128, "hidden": 256, "decoder_layers": 4, "decoder_head": 1},
+    ),
+    Preset(
+        ("clevr6",),
+        128,
+        Recipe(steps=500_000, batch=64, lr=4e-4, warmup=10_000, decay="halving", half_life=100_000),
+        "google-research/slot_attention",
+        images=70_000,
+        model={"slots": 7},
+    ),
+    Preset(
+        ("coat", "coat-correlated"),
+        128,
+        Recipe(steps=180_000, batch=64, lr=2e-4, warmup=10_000, decay="halving", half_life=100_000),
+        "COAT as released: 500 epochs of 23,000 images",
+        images=23_000,
+        model={"slots": 7, "iterations": 4},
+    ),
+)
+SLOTS_SMALL = Preset(
+    ("clevr6", "coat", "coat-correlated", "sprites", "clevr"),
+    64,
+    Recipe(steps=30_000, batch=64, lr=4e-4, warmup=2_000, decay="tail", clip=1.0),
+    "ours: 64 pixels and a fifteenth of the steps",
+    images=20_000,
+    model={"slots": 7},
+)
+SLOTS_SMALL_MANY = replace(SLOTS_SMALL, where=("clevr10",), model={"slots": 11})  # ten objects and the ground
+SLOTS_TINY = Preset(
+    ("sprites",),
+    32,
+    Recipe(steps=400, batch=32, lr=2e-3, warmup=50, precision="float32", clip=1.0),
+    "ours: learns in a minute",
+    images=512,
+    model={"slots": 3, "channels": 16, "slot_size": 32, "projections": 32, "hidden": 64, "decoder_layers": 3},
+)
+
+BO_QSA_PAPER = Preset(
+    ("clevr6",),
+    128,
+    Recipe(steps=250_000, batch=128, lr=4e-4, warmup=5_000, decay="halving", half_life=50_000, clip=1.0),
+    "YuLiu-LY/BO-QSA",
+    images=70_000,
+)
+
+MOCO_PAPER = Preset(
+    ("coat", "coat-correlated"),
+    128,
+    Recipe(steps=18_000, batch=256, lr=0.03, optimiser="sgd", weight_decay=1e-4, decay="cosine"),
+    "MoCo v2's recipe on COAT's 23,000 images, 200 epochs",
+    images=23_000,
+)
+MOCO_SMALL = replace(
+    MOCO_PAPER,
+    where=(*MOCO_PAPER.where, "clevr6", "clevr10", "clevr", "sprites"),
+    recipe=Recipe(steps=10_000, batch=256, lr=1e-3, decay="cosine"),
+    source="ours: Adam, half the steps",
+    images=20_000,
+)
+MOCO_TINY = Preset(
+    ("rooms",),
+    64,
+    Recipe(steps=100, batch=32, lr=1e-3, precision="float32"),
+    "ours: learns in seconds, from milder views",
+    images=512,
+    model={
+        "architecture": "conv64",
+        "queue": 256,
+        "momentum": 0.99,
+        "smallest_crop": 0.6,
+        "jitter": 0.2,
+        "hue": 0.02,
+        "grey_chance": 0.0,
+    },
+)
+
+
+def _with(preset: Preset, recipe: Mapping[str, Any] | None = None, **model: Any) -> Preset:
+    """A preset with other settings of the model, and of its recipe."""
+    changed = replace(preset.recipe, **recipe) if recipe else preset.recipe
+    return replace(preset, recipe=changed, model={**preset.model, **model})
+
+
+def _without(preset: Preset, *names: str) -> Preset:
+    return replace(preset, model={name: value for name, value in preset.model.items() if name not in names})
+
+
+PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
+    "ae": {
+        "paper": (VAE_PAPER, COAT_VAE),
+        "small": (_without(VAE_SMALL, "anneal"),),
+        "tiny": (_without(VAE_TINY, "anneal"),),
+    },
+    "beta-vae": {"paper": (VAE_PAPER, COAT_VAE), "small": (VAE_SMALL,), "tiny": (VAE_TINY,)},
+    "beta-tcvae": {
+        "paper": (_with(VAE_PAPER, beta=6.4), _with(COAT_VAE, beta=1.0)),
+        "small": (_with(VAE_SMALL, beta=6.4),),
+        "tiny": (VAE_TINY,),
+    },
+    "factor-vae": {
+        "paper": (_with(VAE_PAPER, _DISCRIMINATED, gamma=6.4),),
+        "small": (_with(VAE_SMALL, _DISCRIMINATED, gamma=6.4),),
+        "tiny": (_with(VAE_TINY, {"betas": _DISCRIMINATED["betas"]}, discriminator_width=100),),
+    },
+    "slot-attention": {"paper": SLOTS_PAPER, "small": (SLOTS_SMALL, SLOTS_SMALL_MANY), "tiny": (SLOTS_TINY,)},
+    "bo-qsa": {
+        "paper": (BO_QSA_PAPER, _with(replace(BO_QSA_PAPER, where=("clevr10",)), slots=11)),
+        "small": tuple(_with(each, noise_steps=10_000) for each in (SLOTS_SMALL, SLOTS_SMALL_MANY)),
+        "tiny": (_with(SLOTS_TINY, noise_steps=100),),
+    },
+    "moco": {"paper": (MOCO_PAPER,), "small": (MOCO_SMALL,), "tiny": (MOCO_TINY,)},
+    "i2i-cnn": {"paper": (SVIB_PAPER,), "small": (SVIB_SMALL,), "tiny": (_with(SVIB_TINY, channels=16, code=32),)},
+    "i2i-vit": {
+        "paper": (SVIB_PAPER,),
+        "small": (SVIB_SMALL,),
+        "tiny": (_with(SVIB_TINY, patch=4, width=64, blocks=2, heads=4),),
+    },
+    "ssm-vae": {
+        "paper": (_with(SVIB_PAPER, {"lr": 3e-4}),),
+        "small": (SVIB_SMALL,),
+        "tiny": (_with(SVIB_TINY, channels=16, latents=32, dynamics_blocks=2),),
+    },
+    "ssm-slot": {
+        "paper": (_with(SVIB_PAPER, {"lr": {"": 2e-4, "decoder.": 3e-4}}),),
+        "small": (_with(SVIB_SMALL, {"lr": {"": 2e-4, "decoder.": 3e-4}}),),
+        "tiny": (
+            _with(
+                SVIB_TINY,
+                {"steps": 300, "lr": 2e-3},
+                slots=3,
+                iterations=2,
+                slot_size=32,
+                channels=16,
+                features=32,
+                hidden=32,
+                dynamics_blocks=2,
+            ),
+        ),
+    },
+    "oracle": {"paper": (SVIB_PAPER,), "small": (SVIB_SMALL,), "tiny": (_with(SVIB_TINY, mixing=1, width=64),)},
+}
+
+
+def preset(model: str, name: str, where: str | None = None) -> Preset:
+    """A preset by its name: that for a world or task if one was made for it, else the model's first."""
+    choices = PRESETS[get(model).name]
+    if name not in choices:
+        raise InputError(f"there is no preset {name!r}{suggestion(name, list(choices))}")
+    world = None if where is None else where.split("/")[0]
+    fitting = [one for one in choices[name] if world in {place.split("/")[0] for place in one.where}]
+    return (fitting or list(choices[name]))[0]

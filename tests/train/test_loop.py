@@ -1,0 +1,355 @@
+"""The loop: the same again, killed and continued, in parts and in company."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from alebrije.errors import InputError
+from alebrije.models.learner import Batch, Losses
+from alebrije.train import DivergedError, Held, Recipe, checkpoints, load_weights, train
+from alebrije.train.crew import Crew
+
+RECIPE = Recipe(steps=12, batch=8, lr=1e-2, warmup=4, decay="cosine", clip=0.5, precision="float32")
+
+
+class Small(nn.Module):
+    """A linear autoencoder with dropout and a counter, so that all kinds of state matter."""
+
+    def __init__(self, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.down, self.up = nn.Linear(48, 4), nn.Linear(4, 48)
+        self.dropout = dropout
+        self.register_buffer("seen", torch.zeros(()))
+
+    def training_loss(self, batch: Batch, step: Tensor) -> Losses:
+        images = batch["images"].flatten(1)
+        code = nn.functional.dropout(self.down(images), self.dropout, self.training)
+        self.seen += len(images)
+        error = (self.up(code) - images).square().mean()
+        return {"loss": error * (1.0 + 0.01 * step), "error": error.detach()}
+
+
+class Bad(Small):
+    """Breaks in its sixth step."""
+
+    def training_loss(self, batch: Batch, step: Tensor) -> Losses:
+        losses = super().training_loss(batch, step)
+        return {"loss": torch.where(step == 5.0, torch.full_like(step, torch.nan), losses["loss"])}
+
+
+def small(seed: int = 0, dropout: float = 0.3, kind: type[Small] = Small) -> Small:
+    torch.manual_seed(seed)
+    return kind(dropout)
+
+
+def source(seed: int = 0) -> Held:
+    images = torch.randint(0, 256, (20, 3, 4, 4), generator=torch.Generator().manual_seed(9), dtype=torch.uint8)
+    return Held({"images": images}, seed)
+
+
+def same(first: nn.Module, second: nn.Module) -> bool:
+    other = second.state_dict()
+    return all(torch.equal(tensor, other[name]) for name, tensor in first.state_dict().items())
+
+
+def lines(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+
+
+def test_training_twice_gives_equal_weights(tmp_path: Path) -> None:
+    runs = [train(small(), source(), RECIPE, tmp_path / str(run), seed=5) for run in range(2)]
+    assert same(*runs)
+    assert not same(runs[0], train(small(), source(), RECIPE, tmp_path / "seed", seed=6))
+    assert not same(runs[0], train(small(), source(1), RECIPE, tmp_path / "order", seed=5))
+    assert not same(runs[0], small())
+
+
+def test_the_loop_leaves_the_random_numbers_of_its_caller_alone(tmp_path: Path) -> None:
+    model = small()
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    train(model, source(), RECIPE, tmp_path)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_the_step_is_that_of_plain_torch(tmp_path: Path) -> None:
+    ours = train(small(dropout=0.0), source(), RECIPE, tmp_path)
+    theirs, data = small(dropout=0.0).train(), source()
+    optimiser = torch.optim.Adam(theirs.parameters(), 1e-2)
+    for step in range(12):
+        optimiser.param_groups[0]["lr"] = 1e-2 * RECIPE.rate(step)
+        batch = {"images": data.batch(step * 8, 8)["images"].float() / 255}
+        optimiser.zero_grad()
+        theirs.training_loss(batch, torch.tensor(float(step)))["loss"].backward()
+        nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
+        optimiser.step()
+    for weight, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("stop", [1, 5, 11])
+def test_a_run_in_two_sittings_ends_bit_identical(tmp_path: Path, stop: int) -> None:
+    whole = train(small(), source(), RECIPE, tmp_path / "whole", log_every=1)
+    train(small(), source(), RECIPE, tmp_path / "parts", log_every=1, until=stop)
+    parts = train(small(seed=77), source(), RECIPE, tmp_path / "parts", log_every=1)
+    assert same(whole, parts)
+    for first, second in zip(lines(tmp_path / "whole"), lines(tmp_path / "parts"), strict=True):
+        assert {k: v for k, v in first.items() if "per second" not in k} == {
+            k: v for k, v in second.items() if "per second" not in k
+        }
+
+
+def test_lines_after_the_checkpoint_are_written_anew(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, log_every=1, save_every=4, until=9)
+    newest = checkpoints(tmp_path)[-1]
+    assert newest.name == "step-000000009"
+    with (tmp_path / "history.jsonl").open("a") as file:
+        file.write('{"step": 10, "loss": -1.0}\n{"step": 11, "lo')  # a killed run got further, and was cut short
+    train(small(), source(), RECIPE, tmp_path, log_every=1)
+    found = lines(tmp_path)
+    assert [line["step"] for line in found] == list(range(1, 13))
+    assert all(line["loss"] > 0 for line in found)
+
+
+def test_the_last_two_checkpoints_are_kept(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, save_every=3)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000009", "step-000000012"]
+    again = small(seed=8)
+    load_weights(checkpoints(tmp_path)[-1], again)
+    assert float(again.seen) == 12 * 8
+
+
+def test_a_finished_run_is_only_read(tmp_path: Path) -> None:
+    done = train(small(), source(), RECIPE, tmp_path)
+    before = (tmp_path / "history.jsonl").read_text()
+    assert same(done, train(small(seed=4), source(), RECIPE, tmp_path))
+    assert (tmp_path / "history.jsonl").read_text() == before
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_loop import RECIPE, small, source
+from alebrije.train import train
+
+class Slow:
+    def batch(self, first, count):
+        time.sleep(0.05)
+        return source().batch(first, count)
+
+train(small(), Slow(), RECIPE, Path({folder!r}), save_every=2, log_every=1)
+"""
+
+
+def test_a_killed_run_goes_on_and_ends_bit_identical(tmp_path: Path) -> None:
+    code = textwrap.dedent(KILLED).format(tests=str(Path(__file__).parent), folder=str(tmp_path / "killed"))
+    process = subprocess.Popen([sys.executable, "-c", code])
+    while not checkpoints(tmp_path / "killed"):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = len(checkpoints(tmp_path / "killed"))
+    assert done >= 1
+    parts = train(small(seed=50), source(), RECIPE, tmp_path / "killed", save_every=2)
+    assert same(train(small(), source(), RECIPE, tmp_path / "whole"), parts)
+
+
+def test_a_half_written_checkpoint_is_never_read(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, save_every=4, until=8)
+    half = tmp_path / "checkpoints" / ".step-000000012.abc.part"
+    half.mkdir()
+    (half / "weights.safetensors").write_bytes(b"half")
+    train(small(), source(), RECIPE, tmp_path, save_every=4)
+    assert not half.exists()
+    assert checkpoints(tmp_path)[-1].name == "step-000000012"
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, until=5)
+    path = checkpoints(tmp_path)[-1] / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(InputError, match=r"weights\.safetensors cannot be read"):
+        train(small(), source(), RECIPE, tmp_path)
+
+
+def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, until=5)
+    with pytest.raises(InputError, match="holds other weights: weight is missing"):
+        load_weights(checkpoints(tmp_path)[-1], nn.Linear(2, 2))
+
+
+def test_parts_of_a_batch_add_up_to_the_batch(tmp_path: Path) -> None:
+    whole = train(small(dropout=0.0), source(), RECIPE, tmp_path / "whole")
+    recipe = Recipe(**{**vars(RECIPE), "accumulate": 4})
+    parts = train(small(dropout=0.0), source(), recipe, tmp_path / "parts")
+    for weight, expected in zip(parts.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match=r"step 6 is no number, at a learning rate of \S+; the last good .*000004"):
+        train(small(kind=Bad), source(), RECIPE, tmp_path, save_every=4)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000004"]
+    rate = 1e-2 * RECIPE.rate(5)
+    with pytest.raises(DivergedError, match=f"at a learning rate of {rate:.3g}; the last good"):
+        train(small(kind=Bad), source(), RECIPE, tmp_path)
+
+
+def test_checks_are_written_down_and_leave_no_trace(tmp_path: Path) -> None:
+    def check(model: nn.Module) -> dict[str, float]:
+        assert not model.training
+        return {"noise": float(torch.rand(())), "norm": float(model.down.weight.norm())}  # type: ignore[union-attr]
+
+    watched = train(small(), source(), RECIPE, tmp_path / "watched", check=check, check_every=3)
+    found = [line for line in lines(tmp_path / "watched") if "norm" in line]
+    assert [line["step"] for line in found] == [3, 6, 9, 12]
+    assert found[-1]["norm"] == pytest.approx(float(watched.down.weight.detach().norm()))  # type: ignore[union-attr]
+    assert same(watched, train(small(), source(), RECIPE, tmp_path / "unwatched"))
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    train(
+        small(),
+        source(),
+        RECIPE,
+        tmp_path,
+        log_every=5,
+        progress=lambda step, of, speed, losses: told.append((step, of)),
+    )
+    assert told == [(5, 12), (10, 12), (12, 12)]
+
+
+def test_low_precision_trains_float32_weights(tmp_path: Path) -> None:
+    recipe = Recipe(**{**vars(RECIPE), "precision": "bfloat16"})
+    low = train(small(), source(), recipe, tmp_path / "low")
+    assert {weight.dtype for weight in low.parameters()} == {torch.float32}
+    assert not same(low, train(small(), source(), RECIPE, tmp_path / "full"))
+
+
+def test_sgd_with_momentum_goes_on_too(tmp_path: Path) -> None:
+    recipe = Recipe(steps=8, batch=8, lr=0.1, optimiser="sgd", weight_decay=1e-4, precision="float32")
+    whole = train(small(), source(), recipe, tmp_path / "whole")
+    train(small(), source(), recipe, tmp_path / "parts", until=3)
+    assert same(whole, train(small(), source(), recipe, tmp_path / "parts"))
+
+
+TOGETHER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_loop import RECIPE, small, source
+from alebrije.train import train
+train(small(dropout={dropout}), source(), RECIPE, Path({folder!r}), save_every=6, until={until})
+"""
+
+
+def together(folder: Path, dropout: float = 0.0, until: int = 12) -> Small:
+    code = TOGETHER.format(tests=str(Path(__file__).parent), folder=str(folder), dropout=dropout, until=until)
+    script = folder.with_suffix(".py")
+    script.write_text(code)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=180)
+    assert done.returncode == 0, done.stderr
+    model = small(seed=9)
+    load_weights(checkpoints(folder)[-1], model)
+    return model
+
+
+def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
+    alone = train(small(dropout=0.0), source(), RECIPE, tmp_path / "alone")
+    for weight, expected in zip(together(tmp_path / "crew").parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_two_processes_go_on_where_they_were(tmp_path: Path) -> None:
+    whole = together(tmp_path / "whole", dropout=0.3)
+    together(tmp_path / "parts", dropout=0.3, until=6)
+    assert same(whole, together(tmp_path / "parts", dropout=0.3))
+
+
+def test_a_batch_must_be_shared_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alebrije.train.loop.Crew.of", lambda device: Crew(device, 0, 3))
+    with pytest.raises(InputError, match="cannot be shared by 3 devices"):
+        train(small(), source(), RECIPE, tmp_path / "three")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_graph_on_cuda_learns_what_the_plain_step_does(tmp_path: Path) -> None:
+    models = []
+    for fast in (True, False):
+        held = Held({"images": source().items["images"].cuda()}, 0)
+        models.append(train(small(dropout=0.0), held, RECIPE, tmp_path / str(fast), device="cuda", fast=fast))
+    for weight, expected in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-3, atol=1e-5)
+
+
+class Broken(Small):
+    """Has a loss that is a number and a gradient that is none, in its fourth step."""
+
+    def training_loss(self, batch: Batch, step: Tensor) -> Losses:
+        losses = super().training_loss(batch, step)
+        losses["loss"].register_hook(lambda slope: torch.where(step == 3.0, torch.full_like(slope, torch.nan), slope))
+        return losses
+
+
+def test_broken_weights_are_never_saved(tmp_path: Path) -> None:
+    recipe = Recipe(**{**vars(RECIPE), "clip": None})
+    with pytest.raises(DivergedError, match=r"the update of step 4 is no number.*; the last good .*000003"):
+        train(small(kind=Broken), source(), recipe, tmp_path, save_every=1)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000002", "step-000000003"]
+
+
+def test_a_run_of_one_process_is_not_continued_by_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(small(), source(), RECIPE, tmp_path, until=5)
+    monkeypatch.setattr("alebrije.train.loop.Crew.of", lambda device: Crew(device, 0, 2))
+    with pytest.raises(InputError, match="was trained by 1 processes and cannot go on with 2"):
+        train(small(), source(), RECIPE, tmp_path)
+
+
+def test_a_damaged_step_is_named_and_its_remains_do_not_block(tmp_path: Path) -> None:
+    whole = train(small(), source(), RECIPE, tmp_path / "whole")
+    train(small(), source(), RECIPE, tmp_path / "run", save_every=6)
+    last = checkpoints(tmp_path / "run")[-1]
+    (last / "step.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        train(small(), source(), RECIPE, tmp_path / "run")
+    (last / "step.json").unlink()
+    assert same(whole, train(small(), source(), RECIPE, tmp_path / "run"))
+    assert checkpoints(tmp_path / "run")[-1] == last
+
+
+def test_weights_of_other_shapes_are_refused(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, until=1)
+    other = small()
+    other.down = nn.Linear(48, 5)
+    with pytest.raises(InputError, match="other shapes"):
+        load_weights(checkpoints(tmp_path)[-1], other)
+
+
+def test_a_damaged_line_of_the_history_is_dropped(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, log_every=1, until=3)
+    path = tmp_path / "history.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([first, "{nothing\n", *rest]))
+    train(small(), source(), RECIPE, tmp_path, log_every=1)
+    assert [line["step"] for line in lines(tmp_path)] == list(range(1, 13))
+
+
+def test_a_sitting_of_no_steps_takes_none(tmp_path: Path) -> None:
+    assert same(train(small(), source(), RECIPE, tmp_path, until=0), small())

@@ -1,0 +1,190 @@
+"""Presets: every one can take a step, and those of the papers carry the papers' numbers."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from alebrije import models, worlds
+from alebrije.errors import InputError
+from alebrije.train.plan import plan
+from alebrije.train.presets import PRESETS, preset
+
+HALVED = {"warmup": 30_000, "half_life": 250_000, "clip": 0.05, "clip_by": "largest"}
+SVIB = {"steps": 160_000, "batch": 32, **HALVED}
+SLOTS = {"batch": 64, "lr": 4e-4, "warmup": 10_000, "half_life": 100_000, "clip": None}
+COAT_VAE = {"steps": 54_000, "batch": 128, "lr": 2e-4, "warmup": 0, "half_life": None, "clip": None}
+VAE = {"steps": 345_600, "batch": 64, "lr": 5e-4, "warmup": 0, "half_life": None, "clip": None}
+
+# SVIB, Table 7 with its release; YannDubs' hyperparam.ini; the releases of Slot Attention, BO-QSA and COAT; MoCo v2.
+PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
+    ("i2i-cnn", None): SVIB | {"lr": {"": 3e-4, "encoder.": 1e-4}},
+    ("i2i-vit", None): SVIB | {"lr": {"": 3e-4, "encoder.": 1e-4}},
+    ("i2i-vit", "clevr"): SVIB | {"batch": 40, "lr": {"": 3e-4, "encoder.": 1e-4}},
+    ("i2i-vit", "clevrtex"): SVIB | {"batch": 40, "lr": {"": 3e-4, "encoder.": 1e-4}},
+    ("ssm-vae", None): SVIB | {"lr": 3e-4},
+    ("ssm-slot", None): SVIB | {"lr": {"": 2e-4, "decoder.": 3e-4}},
+    ("oracle", None): SVIB,
+    ("beta-vae", None): VAE,
+    ("beta-tcvae", None): VAE,
+    ("factor-vae", None): VAE
+    | {
+        "batch": 128,
+        "lr": {"": 1e-4, "discriminator.": 1e-4},
+        "betas": {"": (0.9, 0.999), "discriminator.": (0.5, 0.9)},
+    },
+    ("beta-tcvae", "coat"): COAT_VAE,
+    ("slot-attention", "clevr6"): SLOTS | {"steps": 500_000},
+    ("slot-attention", "clevr10"): SLOTS | {"steps": 300_000},
+    ("slot-attention", "coat"): SLOTS | {"steps": 180_000, "lr": 2e-4},
+    ("bo-qsa", None): {
+        "steps": 250_000,
+        "batch": 128,
+        "lr": 4e-4,
+        "warmup": 5_000,
+        "half_life": 50_000,
+        "clip": 1.0,
+        "clip_by": "norm",
+    },
+    ("moco", None): {"batch": 256, "lr": 0.03, "optimiser": "sgd", "momentum": 0.9, "weight_decay": 1e-4},
+}
+
+SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
+    ("i2i-cnn", None): {"channels": 64, "decoder_blocks": 8, "decoder_heads": 4, "decoder_patch": 4, "dropout": 0.1},
+    ("i2i-vit", None): {"blocks": 8, "heads": 8, "width": 192, "patch": 16, "dropout": 0.1, "decoder_width": 192},
+    ("ssm-vae", None): {"latents": 64, "beta": 1.0, "sigma": 0.01, "dynamics_blocks": 4},
+    ("ssm-slot", None): {"slots": 4, "slot_size": 64, "iterations": 3, "dynamics_blocks": 4, "dynamics_heads": 4},
+    ("oracle", None): {"factors": 3, "floats": 2, "values": 128, "mixing": 4},
+    ("oracle", "clevr"): {"factors": 4, "floats": 15},
+    ("beta-vae", None): {"beta": 4.0, "latents": 10, "channels": 1, "anneal": 10_000, "likelihood": "bernoulli"},
+    ("beta-tcvae", None): {"beta": 6.4, "alpha": 1.0, "gamma": 1.0, "dataset_size": 737_280},
+    ("factor-vae", None): {"gamma": 6.4, "discriminator_width": 1000, "discriminator_layers": 5},
+    ("beta-vae", "rooms"): {"channels": 3},
+    ("beta-tcvae", "coat"): {
+        "architecture": "conv128",
+        "latents": 256,
+        "likelihood": "gaussian",
+        "dataset_size": 23_000,
+    },
+    ("slot-attention", "clevr6"): {"slots": 7, "iterations": 3, "hidden": 128, "projections": 64},
+    ("slot-attention", "clevr10"): {
+        "slots": 11,
+        "hidden": 256,
+        "projections": 128,
+        "decoder_layers": 4,
+        "decoder_head": 1,
+    },
+    ("slot-attention", "coat"): {"slots": 7, "iterations": 4},
+    ("bo-qsa", None): {"epsilon": 1.0, "drop_path": 0.2, "noise_steps": 30_000, "encoder_stride": 2},
+    ("moco", None): {"momentum": 0.999, "temperature": 0.2, "dimensions": 128, "smallest_crop": 0.2, "jitter": 0.4},
+}
+
+PARAMETERS = {
+    ("ae", None): 499_435,
+    ("beta-vae", None): 502_005,
+    ("beta-vae", "rooms"): 504_055,
+    ("beta-tcvae", None): 502_005,
+    ("factor-vae", None): 502_005 + 4_017_002,
+    ("slot-attention", "clevr6"): 890_308,
+    ("slot-attention", "clevr10"): 826_884,
+    ("bo-qsa", None): 890_628,
+    ("moco", None): 1_525_568,
+    ("i2i-cnn", None): 5_331_888,
+    ("i2i-vit", None): 8_482_800,
+    ("ssm-vae", None): 7_731_955,
+    ("ssm-slot", None): 5_992_308,
+    ("oracle", None): 6_632_496,
+}
+
+
+def cells(table: dict[tuple[str, str | None], Any]) -> list[Any]:
+    return [pytest.param(*key, value, id="-".join(filter(None, key))) for key, value in table.items()]
+
+
+@cache
+def most_objects(world: str) -> int:
+    return int(worlds.get(world).sample(64).present.sum(1).max())
+
+
+def test_every_model_has_every_preset() -> None:
+    assert PRESETS.keys() == models.catalog().keys()
+    assert {tuple(choices) for choices in PRESETS.values()} == {("paper", "small", "tiny")}
+
+
+@pytest.mark.parametrize("name", ["paper", "small", "tiny"])
+@pytest.mark.parametrize("model", PRESETS)
+def test_every_preset_can_take_a_step(model: str, name: str) -> None:
+    made = plan(model, preset_name=name)
+    made.rehearse()
+    assert (made.rule is None) == (made.record.learns_from == "images")
+    assert (made.model, made.preset, made.recipe) == (model, name, preset(model, name).recipe)
+
+
+@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa", "moco", "beta-tcvae"])
+@pytest.mark.parametrize("name", ["paper", "small"])
+def test_every_world_of_a_preset_can_be_learned_from(model: str, name: str) -> None:
+    for one in PRESETS[model][name]:  # type: ignore[index]
+        for world in one.where:
+            made = plan(model, preset_name=name, world=world)
+            assert (made.world, made.recipe, made.size) == (world, one.recipe, one.size)
+
+
+@pytest.mark.parametrize(("model", "world", "published"), cells(PUBLISHED))
+def test_recipes_are_the_published_ones(model: str, world: str | None, published: dict[str, Any]) -> None:
+    recipe = plan(model, preset_name="paper", world=world).recipe
+    assert {name: getattr(recipe, name) for name in published} == published
+    assert (recipe.decay == "halving") == (recipe.half_life is not None)
+
+
+@pytest.mark.parametrize(("model", "world", "published"), cells(SETTINGS))
+def test_settings_are_the_published_ones(model: str, world: str | None, published: dict[str, Any]) -> None:
+    settings = plan(model, preset_name="paper", world=world).settings
+    assert {name: settings[name] for name in published} == published
+
+
+@pytest.mark.parametrize(("model", "world", "count"), cells(PARAMETERS))
+def test_parameter_counts_of_the_papers(model: str, world: str | None, count: int) -> None:
+    made = plan(model, preset_name="paper", world=world)
+    assert made.record.parameters(**made.settings) == count
+    assert sum(weight.numel() for weight in made.new_model().parameters() if weight.requires_grad) == count
+
+
+def test_epochs_are_the_published_ones() -> None:
+    """30 epochs of dSprites, 60 of half the number of steps for FactorVAE, and COAT's of 23,000 images."""
+    for model, epochs in (("beta-vae", 30), ("factor-vae", 60)):
+        made = plan(model, preset_name="paper")
+        assert made.images == 737_280
+        assert made.recipe.steps * made.recipe.batch == epochs * made.images
+    for model, epochs in (("beta-tcvae", 300), ("slot-attention", 500), ("moco", 200)):
+        made = plan(model, preset_name="paper", world="coat")
+        assert made.recipe.steps * made.recipe.batch / made.images == pytest.approx(epochs, rel=0.01)
+
+
+@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa"])
+@pytest.mark.parametrize("name", ["paper", "small", "tiny"])
+def test_there_is_a_slot_for_every_object_and_the_ground(model: str, name: str) -> None:
+    for one in PRESETS[model][name]:  # type: ignore[index]
+        for world in one.where:
+            made = plan(model, preset_name=name, world=world)
+            assert made.settings["slots"] >= most_objects(world) + 1
+
+
+def test_a_world_without_a_preset_takes_the_first() -> None:
+    made = plan("beta-vae", preset_name="paper", world="sprites")
+    assert (made.world, made.images, made.settings["channels"]) == ("sprites", 0, 3)
+    assert made.recipe == preset("beta-vae", "paper").recipe
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "words"),
+    [
+        ("beta-vae", "papper", "there is no preset 'papper'; did you mean 'paper'"),
+        ("beta-vae", "huge", "there is no preset 'huge'; there are paper, small, tiny"),
+        ("beta-vea", "paper", "there is no model 'beta-vea'; did you mean 'beta-vae'"),
+    ],
+)
+def test_unknown_names(model: str, name: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        preset(model, name)

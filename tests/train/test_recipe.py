@@ -1,0 +1,126 @@
+"""Schedules, groups and clipping against what they say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from alebrije.errors import InputError
+from alebrije.train import Recipe
+
+
+def test_warm_up_rises_in_a_straight_line() -> None:
+    recipe = Recipe(steps=1000, batch=1, lr=1.0, warmup=100)
+    assert recipe.rate(0) == pytest.approx(0.01)
+    assert recipe.rate(49) == pytest.approx(0.5)
+    assert recipe.rate(99) == recipe.rate(500) == 1.0
+
+
+def test_halving_begins_at_the_first_step() -> None:
+    """As the released Slot Attention: the rate is linear warm-up times 0.5 ^ (step / half-life)."""
+    recipe = Recipe(steps=500_000, batch=64, lr=4e-4, warmup=10_000, decay="halving", half_life=100_000)
+    assert recipe.rate(100_000) == pytest.approx(0.5)
+    assert recipe.rate(300_000) == pytest.approx(0.125)
+    assert recipe.rate(4_999) == pytest.approx(0.5 * 0.5 ** (4_999 / 100_000))
+
+
+def test_cosine_ends_at_zero_and_tail_at_a_fiftieth() -> None:
+    cosine = Recipe(steps=1000, batch=1, lr=1.0, decay="cosine")
+    assert cosine.rate(0) == 1.0
+    assert cosine.rate(500) == pytest.approx(0.5)
+    assert cosine.rate(1000) == pytest.approx(0.0, abs=1e-12)
+    tail = Recipe(steps=1000, batch=1, lr=1.0, decay="tail")
+    assert tail.rate(700) == pytest.approx(1.0)
+    assert tail.rate(850) == pytest.approx(0.51)
+    assert tail.rate(1000) == pytest.approx(0.02)
+
+
+def test_every_parameter_has_the_rate_of_the_longest_beginning_of_its_name() -> None:
+    model = nn.ModuleDict({"encoder": nn.Linear(2, 3), "decoder": nn.Linear(3, 2, bias=False)})
+    recipe = Recipe(
+        steps=1,
+        batch=1,
+        lr={"": 3e-4, "encoder": 1e-4, "encoder.bias": 7e-4},
+        betas={"": (0.9, 0.999), "decoder": (0.5, 0.9)},
+    )
+    groups = recipe.optimiser_of(model).param_groups
+    found = {id(weight): (group["peak"], group["betas"]) for group in groups for weight in group["params"]}
+    assert found[id(model["encoder"].weight)] == (1e-4, (0.9, 0.999))
+    assert found[id(model["encoder"].bias)] == (7e-4, (0.9, 0.999))
+    assert found[id(model["decoder"].weight)] == (3e-4, (0.5, 0.9))
+    with pytest.raises(InputError, match=r"no learning rate for the parameter decoder\.weight"):
+        Recipe(steps=1, batch=1, lr={"encoder": 1e-4}).optimiser_of(model)
+
+
+def test_frozen_parameters_are_left_out() -> None:
+    model = nn.Linear(2, 2)
+    model.bias.requires_grad_(False)
+    (group,) = Recipe(steps=1, batch=1, lr=1e-3).optimiser_of(model).param_groups
+    assert [weight is model.weight for weight in group["params"]] == [True]
+
+
+def with_gradients(**gradients: list[float]) -> nn.Module:
+    model = nn.ModuleDict({name: nn.ParameterDict({"weight": torch.zeros(2)}) for name in gradients})
+    for name, values in gradients.items():
+        model.get_parameter(f"{name}.weight").grad = torch.tensor(values)
+    return model
+
+
+def gradient(model: nn.Module, name: str) -> list[float]:
+    found = model.get_parameter(f"{name}.weight").grad
+    assert found is not None
+    return found.tolist()
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [("norm", [0.6, -0.8]), ("largest", [0.75, -1.0]), ("value", [1.0, -1.0])],
+)
+def test_clipping(by: str, expected: list[float]) -> None:
+    model = with_gradients(a=[3.0, -4.0])
+    Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_by=by).clip_gradients(model)  # type: ignore[arg-type]
+    assert gradient(model, "a") == pytest.approx(expected, abs=1e-5)
+
+
+def test_parts_are_clipped_together_or_each_by_itself() -> None:
+    together, each = (with_gradients(a=[30.0, -40.0], b=[0.3, 0.4]) for _ in range(2))
+    Recipe(steps=1, batch=1, lr=1.0, clip=1.0).clip_gradients(together)
+    Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_each=True).clip_gradients(each)
+    assert gradient(together, "b") == pytest.approx([0.006, 0.008], rel=1e-3)
+    assert gradient(each, "b") == pytest.approx([0.3, 0.4])
+    assert gradient(together, "a") == pytest.approx(gradient(each, "a"), rel=1e-3)
+
+
+def test_small_gradients_are_not_stretched() -> None:
+    model = with_gradients(a=[0.03, -0.04])
+    for by in ("norm", "largest", "value"):
+        Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_by=by).clip_gradients(model)  # type: ignore[arg-type]
+    assert gradient(model, "a") == pytest.approx([0.03, -0.04])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"lr": 0.0}, "lr must be a positive number"),
+        ({"lr": math.nan}, "lr must be a positive number"),
+        ({"lr": {"": 1e-3, "decoder": -1.0}}, "lr must be a positive number"),
+        ({"clip": 0.0}, "clip must be positive"),
+        ({"warmup": -1}, "warmup must be at least 0"),
+        ({"decay": "halving"}, "half_life"),
+        ({"decay": "linear"}, "decay must be one of constant, halving, cosine, tail, not 'linear'"),
+        ({"optimiser": "adamw"}, "optimiser must be one of adam, sgd"),
+        ({"precision": "float16"}, "precision must be one of float32, bfloat16"),
+        ({"clip_by": "l2"}, "clip_by must be one of norm, largest, value"),
+        ({"betas": (0.9, 1.0)}, "betas must be at least 0 and less than 1"),
+        ({"betas": {"": (0.9, 0.999), "decoder": (-0.1, 0.9)}}, "betas must be at least 0"),
+        ({"batch": 9, "accumulate": 2}, "cannot be cut into 2 equal parts"),
+    ],
+)
+def test_what_cannot_work_is_refused(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Recipe(**({"steps": 1, "batch": 8, "lr": 1e-3} | settings))  # type: ignore[arg-type]
