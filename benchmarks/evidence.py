@@ -1,0 +1,199 @@
+"""Trains the runs that docs/evidence.md tells of and stores what each found as small JSON and a picture.
+
+    python benchmarks/evidence.py FOLDER [--device cuda] [--steps N] RUN...
+    python benchmarks/evidence.py --list
+
+RUN is a name from the list, such as svib/i2i-vit/0.6. Its checkpoints go to FOLDER/runs, what it found to FOLDER. With
+`--steps` a run is cut short, and its record says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from alebrije import __version__, metrics, worlds
+from alebrije.models import Batch
+from alebrije.studies.training import carry_out, grouping_scores, prediction_errors
+from alebrije.train.plan import Plan, plan
+from alebrije.train.sources import seen
+
+SVIB = ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "oracle")
+COLOURS = torch.tensor(
+    [[20, 20, 20], [230, 80, 70], [70, 160, 230], [90, 200, 110], [240, 190, 60], [170, 110, 220], [60, 200, 200]]
+    + [[250, 140, 40], [230, 120, 180], [160, 160, 160], [120, 90, 60], [200, 230, 120], [90, 90, 200]] * 3,
+    dtype=torch.uint8,
+)
+
+
+def runs() -> dict[str, Callable[[], Plan]]:
+    """Every run by its name."""
+    made: dict[str, Callable[[], Plan]] = {}
+    for alpha in (0.6, 0.2):
+        for model in SVIB:
+            long = alpha == 0.6 and model in ("i2i-vit", "oracle")
+            settings = {"steps": 40_000 if long else 20_000}
+            made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
+    for seed in (0, 1):
+        made[f"slots/slot-attention/{seed}"] = lambda s=seed: plan("slot-attention", world="clevr6", seed=s)  # type: ignore[misc]
+        for model in ("beta-vae", "beta-tcvae"):
+            made[f"neurons/{model}/{seed}"] = lambda m=model, s=seed: plan(m, preset_name="paper", seed=s)  # type: ignore[misc]
+    return made
+
+
+def imagination(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[str, Any], Tensor]:
+    """Errors on 300 episodes of validation and test, as many as SVIB took, and predictions to look at."""
+    found: dict[str, Any] = {}
+    rows = []
+    for part, name in (("validation", "in-distribution"), ("test", "out-of-distribution")):
+        drawing = made.drawing(part)  # type: ignore[arg-type]
+        batch: Batch = drawing.draw(drawing.scenes(0, 300), device)
+        errors = prediction_errors(model, batch)
+        unchanged = (seen(batch["source"]) - seen(batch["target"])).square().flatten(1).sum(1)
+        found[f"{name} error"] = float(errors.mean())
+        found[f"{name} standard error"] = float(errors.std() / len(errors) ** 0.5)
+        found[f"{name} error of the source unchanged"] = float(unchanged.mean())
+        few = {key: seen(tensor[:10]) for key, tensor in batch.items()}
+        predicted = model.predict(few)  # type: ignore[operator]
+        rows += [few["source"], few["target"], predicted]
+    return found, torch.stack(rows)
+
+
+def grouping(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[str, Any], Tensor]:
+    """ARI, ARP and ARR of 320 images for several numbers of slots, and segmentations to look at."""
+    drawing = made.drawing("validation")
+    frames = worlds.get(made.world).render(drawing.scenes(0, 320), made.size, device)
+    found: dict[str, Any] = {}
+    rows = [seen(frames.images[:10]), painted(frames.masks[:10])]
+    for slots in (4, 7, 11, 20):
+        scores: list[dict[str, Tensor]] = []
+        for first in range(0, 320, 32):
+            encoding = model(seen(frames.images[first : first + 32]), slots=slots)
+            assert encoding.masks is not None
+            assert encoding.reconstruction is not None
+            scores.append(grouping_scores(frames.masks[first : first + 32], encoding.masks))
+            if first == 0:
+                rows += [encoding.reconstruction[:10], painted(encoding.masks[:10].argmax(1))]
+        found[f"{slots} slots"] = {name: float(torch.cat([s[name] for s in scores]).nanmean()) for name in scores[0]}
+    return found, torch.stack(rows)
+
+
+def painted(labels: Tensor) -> Tensor:
+    """Labels [B, H, W] as images in 0..1."""
+    return COLOURS.to(labels.device)[labels.long()].permute(0, 3, 1, 2) / 255
+
+
+def neurons(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[str, Any], Tensor]:
+    """MIG, SNC and NK of 10,000 scenes, reconstructions, and what each neuron changes."""
+    world = worlds.get(made.world)
+    scenes = world.sample(10_000, seed=9)
+    images = world.render(scenes, made.size, device).images
+    codes = torch.cat([model(seen(part)).vector for part in images.split(500)]).cpu()
+    factors = scenes.factors[:, 0]
+    varied = [index for index in range(factors.shape[1]) if len(factors[:, index].unique()) > 1]
+    found: dict[str, Any] = {
+        "MIG": metrics.mutual_information_gap(codes, factors[:, varied]).score,
+        "SNC": metrics.single_neuron_classification(codes, factors[:, varied]).score,
+        "NK": metrics.neuron_knockout(codes, factors[:, varied]).score,
+    }
+    rows = [seen(images[:11]), model(seen(images[:11])).reconstruction]
+    middle = codes[:1].to(device)
+    for neuron in range(codes.shape[1]):
+        steps = middle.repeat(11, 1)
+        steps[:, neuron] = torch.linspace(-2.5, 2.5, 11, device=device)
+        rows.append(model.decode(steps).expand(-1, 3, -1, -1))  # type: ignore[operator]
+    return found, torch.stack(rows)
+
+
+FINDERS = {"svib": imagination, "slots": grouping, "neurons": neurons}
+
+
+def sheet(rows: Tensor, path: Path) -> None:
+    """Rows of images [R, N, 3, H, W] in 0..1 as one picture."""
+    picture = rows.float().clamp(0, 1).permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)  # [R * H, N * W, 3]
+    Image.fromarray((picture.cpu().numpy() * 255).round().astype(np.uint8)).save(path, quality=88)
+
+
+def curve(folder: Path, most: int = 60) -> list[dict[str, float]]:
+    """The history of a run: every check, and about `most` of the losses."""
+    lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    checks, losses = [each for each in lines if "lr" not in each], [each for each in lines if "lr" in each]
+    kept = losses[:: max(1, len(losses) // most)] + losses[-1:]
+    return [{name: float(f"{value:.5g}") for name, value in each.items()} for each in [*checks, *kept]]
+
+
+def run(name: str, folder: Path, device: torch.device, steps: int | None) -> None:
+    """Train one run and write down what it found."""
+    made = runs()[name]()
+    where = folder / "runs" / name
+    started = time.perf_counter()
+    every = max(1, made.recipe.steps // 10)
+    model = carry_out(
+        made,
+        where,
+        device=device,
+        workers=torch.get_num_threads(),
+        check_every=every,
+        save_every=max(every, 2_000),
+        log_every=100,
+        until=steps,
+        progress=lambda step, of, speed, losses: (
+            print(f"{name} [{step}/{of}] {losses['loss']:.5g} {speed:,.0f} images/s", flush=True)
+            if step % every == 0
+            else None
+        ),
+    )
+    minutes = (time.perf_counter() - started) / 60
+    with torch.no_grad():
+        found, rows = FINDERS[name.split("/")[0]](made, model, device)
+    done = min(steps or made.recipe.steps, made.recipe.steps)
+    machine = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    record = {
+        "run": name,
+        "found": found,
+        "steps": done,
+        "of steps": made.recipe.steps,
+        "minutes of the last sitting": round(minutes, 2),
+        "device": machine,
+        "torch": torch.__version__,
+        "alebrije": __version__,
+        "plan": made.to_json(),
+        "history": curve(where),
+    }
+    stem = name.replace("/", "-")
+    (folder / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
+    sheet(rows, folder / f"{stem}.jpg")
+    print(name, f"{minutes:.1f} minutes", json.dumps(found), flush=True)
+
+
+def main() -> None:
+    """Train the runs that were named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("runs", nargs="*")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--steps", type=int)
+    told = parser.parse_intermixed_args()
+    if told.list or told.folder is None:
+        print("\n".join(runs()))
+        return
+    told.folder.mkdir(parents=True, exist_ok=True)
+    for name in told.runs:
+        if name not in runs():
+            parser.error(f"there is no run {name}; --list shows them")
+    for name in told.runs:
+        run(name, told.folder, torch.device(told.device), told.steps)
+
+
+if __name__ == "__main__":
+    main()
