@@ -20,6 +20,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/worlds.py
+	$(BIN)/python benchmarks/models.py
 
 readme: $(STAMP)
 	$(BIN)/python docs/metric_table.py

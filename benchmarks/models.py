@@ -164,7 +164,10 @@ def wait(device: torch.device) -> None:
 
 def main() -> None:
     """Measure every case and store what was found."""
-    device = torch.device(sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "cpu")
+    if len(sys.argv) < 2 and not torch.cuda.is_available():
+        print("training steps are measured on a GPU, and there is none here")
+        return
+    device = torch.device(sys.argv[1] if len(sys.argv) > 1 else "cuda")
     path = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).with_suffix(".json")
     machine = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
     report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__, "cases": []}
