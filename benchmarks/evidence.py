@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from alebrije import __version__, metrics, worlds
 from alebrije.models import Batch
 from alebrije.studies.training import carry_out, grouping_scores, prediction_errors
+from alebrije.train import checkpoints
 from alebrije.train.plan import Plan, plan
 from alebrije.train.sources import seen
 
@@ -123,19 +123,26 @@ def sheet(rows: Tensor, path: Path) -> None:
     Image.fromarray((picture.cpu().numpy() * 255).round().astype(np.uint8)).save(path, quality=88)
 
 
+def history(folder: Path) -> list[dict[str, Any]]:
+    """Everything that was written down in a run."""
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+
+
 def curve(folder: Path, most: int = 60) -> list[dict[str, float]]:
     """The history of a run: every check, and about `most` of the losses."""
-    lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    lines = history(folder)
     checks, losses = [each for each in lines if "lr" not in each], [each for each in lines if "lr" in each]
     kept = losses[:: max(1, len(losses) // most)] + losses[-1:]
-    return [{name: float(f"{value:.5g}") for name, value in each.items()} for each in [*checks, *kept]]
+    return [
+        {name: value if value is None else float(f"{value:.5g}") for name, value in each.items() if name != "seconds"}
+        for each in [*checks, *kept]
+    ]
 
 
 def run(name: str, folder: Path, device: torch.device, steps: int | None) -> None:
     """Train one run and write down what it found."""
     made = runs()[name]()
     where = folder / "runs" / name
-    started = time.perf_counter()
     every = max(1, made.recipe.steps // 10)
     model = carry_out(
         made,
@@ -152,17 +159,18 @@ def run(name: str, folder: Path, device: torch.device, steps: int | None) -> Non
             else None
         ),
     )
-    minutes = (time.perf_counter() - started) / 60
-    with torch.no_grad():
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)
         found, rows = FINDERS[name.split("/")[0]](made, model, device)
-    done = min(steps or made.recipe.steps, made.recipe.steps)
+    done = int(checkpoints(where)[-1].name.removeprefix("step-"))
+    minutes = sum(line["seconds"] for line in history(where) if "seconds" in line) / 60
     machine = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     record = {
         "run": name,
         "found": found,
         "steps": done,
         "of steps": made.recipe.steps,
-        "minutes of the last sitting": round(minutes, 2),
+        "minutes of training": round(minutes, 2),
         "device": machine,
         "torch": torch.__version__,
         "alebrije": __version__,

@@ -34,6 +34,8 @@ from alebrije.train.loop import Stride
 from alebrije.train.presets import preset
 from alebrije.train.sources import Source, seen
 
+WARM_UP = 8  # steps: compiling, tuning and capturing happen there
+
 
 @dataclass(frozen=True)
 class Case:
@@ -73,7 +75,7 @@ def slots_of_the_paper() -> nn.Module:
 
 
 CASES = (
-    Case("I2I-ViT, 128 px, batch 32", I2IViT, episodes, 32, 3e-4, 40, 400, clip=1.0),
+    Case("I2I-ViT, 128 px, batch 32", I2IViT, episodes, 32, 3e-4, 128, 512, clip=1.0),
     Case("Slot Attention, 11 slots, 128 px, batch 64", slots_of_the_paper, crowds, 64, 4e-4, 20, 200),
     Case(
         "the same with the decoder of the release", lambda: SlotAttentionAutoencoder(slots=11), crowds, 64, 4e-4, 20, 90
@@ -97,6 +99,8 @@ def plain(case: Case, source: Source, device: torch.device) -> float:
             nn.utils.clip_grad_norm_(model.parameters(), case.clip)
         optimiser.step()
 
+    for number in range(WARM_UP):
+        step(number)
     return timed(step, case.plain_steps, device)
 
 
@@ -106,44 +110,46 @@ def ours(case: Case, source: Source, device: torch.device) -> dict[str, float]:
     model = case.model().to(device).train()
     recipe = Recipe(steps=10**6, batch=case.batch, lr=case.lr, clip=case.clip)
     crew = Crew(device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with crew.own_stream():
         stride = Stride(model, recipe.optimiser_of(model), recipe, crew, True, 0)
-        started = time.perf_counter()
-        for number in range(5):
+
+        def step(number: int) -> None:
             stride.take(source.batch(number * case.batch, case.batch))
+
+        started = time.perf_counter()
+        for number in range(WARM_UP):
+            step(number)
         wait(device)
-        ready = time.perf_counter() - started
-        seconds = timed(lambda number: stride.take(source.batch(number * case.batch, case.batch)), case.steps, device)
-        found = {"ms": seconds * 1e3, "seconds until ready": ready}
+        found = {"seconds until ready": time.perf_counter() - started}
+        found["ms"] = timed(step, case.steps, device) * 1e3
         if device.type == "cuda":
-            found["busy ms"] = busy(lambda number: stride.take(source.batch(number * case.batch, case.batch)))
             found["peak GiB"] = torch.cuda.max_memory_allocated() / 2**30
+            found["busy ms"] = busy(step, WARM_UP + case.steps)
         found["loss"] = stride.losses_so_far(None)["loss"]
     return found
 
 
 def timed(step: Callable[[int], None], count: int, device: torch.device) -> float:
-    """The best mean of three goes at `count` steps, after a warm-up."""
-    for number in range(5):
+    """The mean over `count` steps after those of the warm-up, with all drawing that falls into them."""
+    wait(device)
+    started = time.perf_counter()
+    for number in range(WARM_UP, WARM_UP + count):
         step(number)
-    best = float("inf")
-    for go in range(3):
-        wait(device)
-        started = time.perf_counter()
-        for number in range(count // 3):
-            step(5 + go * count // 3 + number)
-        wait(device)
-        best = min(best, (time.perf_counter() - started) / (count // 3))
-    return best
+    wait(device)
+    return (time.perf_counter() - started) / count
 
 
-def busy(step: Callable[[int], None], count: int = 10) -> float:
-    """Milliseconds of kernels in a step."""
+def busy(step: Callable[[int], None], first: int, count: int = 10) -> float:
+    """Milliseconds of kernels in a step, while nothing is drawn."""
+    time.sleep(1.0)  # until the next block is drawn
+    torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
-        for number in range(count):
-            step(10_000 + number)
+        for number in range(first, first + count):
+            step(number)
         torch.cuda.synchronize()
-    print(profiled.key_averages().table(sort_by="cuda_time_total", row_limit=14, max_name_column_width=70))
     return sum(event.self_device_time_total for event in profiled.key_averages()) / 1e3 / count
 
 

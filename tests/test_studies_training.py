@@ -36,7 +36,7 @@ class Constant(nn.Module):
 
 
 def tiny(model: str, steps: int = 3, **changes: Any) -> Plan:
-    return plan(model, preset_name="tiny", settings={"steps": steps, **changes})
+    return plan(model, preset_name="tiny", settings={"steps": steps, "warmup": 0, **changes})
 
 
 def history(folder: Path) -> list[dict[str, float]]:
@@ -176,7 +176,7 @@ class TestRuns:
         "model", ["ae", "beta-vae", "beta-tcvae", "factor-vae", "slot-attention", "bo-qsa", "moco"]
     )
     def test_every_model_of_images_ends_in_numbers(self, tmp_path: Path, model: str) -> None:
-        made = plan(model, preset_name="tiny", images=32, settings={"steps": 2, "batch": 8})
+        made = plan(model, preset_name="tiny", images=32, settings={"steps": 2, "batch": 8, "warmup": 0})
         carry_out(made, tmp_path, looks=8, save_every=2)
         lines = history(tmp_path)
         for line in lines:

@@ -201,7 +201,17 @@ class TestRuns:
         losses = [line for line in history(tmp_path) if "lr" in line]
         looks = [line for line in history(tmp_path) if "lr" not in line]
         assert [line["step"] for line in losses] == [2, 4, 6]
-        assert set(losses[0]) == {"step", "loss", "nll", "kl", "dynamics", "probe", "lr", "images per second"}
+        assert set(losses[0]) == {
+            "step",
+            "loss",
+            "nll",
+            "kl",
+            "dynamics",
+            "probe",
+            "lr",
+            "images per second",
+            "seconds",
+        }
         assert {line["lr"] for line in losses} == {3e-3}
         assert [line["step"] for line in looks] == [3, 6]
         assert set(looks[0]) == {"step", "in-distribution error", "out-of-distribution error", "gap"}
@@ -245,7 +255,7 @@ class TestOtherThingsInTheFolder:
         ("change", "words"),
         [
             (("--set", "lr=0.5"), "lr 0.003, not 0.5"),
-            (("--set", "warmup=7"), "warmup 0, not 7"),
+            (("--set", "warmup=5"), "warmup 0, not 5"),
             (("--set", "code=16"), "code 32, not 16"),
             (("--set", "dropout=0.2"), "dropout 0.0, not 0.2"),
             (("--seed", 1), "seed 0, not 1"),

@@ -17,7 +17,7 @@ def short(name: str, seed: int = 0) -> Plan:
     """Four steps of a tiny model, in the precision that is usual on a GPU."""
     settings: dict[str, object] = {"steps": 4, "batch": 8, "precision": "bfloat16"}
     if name in ("slot-attention", "bo-qsa"):
-        settings |= {"size": 16, "decoder_layers": 1, "channels": 8}
+        settings |= {"warmup": 0, "size": 16, "decoder_layers": 1, "channels": 8}
     return plan(name, preset_name="tiny", images=16, seed=seed, settings=settings)
 
 

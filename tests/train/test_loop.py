@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from alebrije.errors import InputError
 from alebrije.models.learner import Batch, Losses
 from alebrije.train import DivergedError, Held, Recipe, checkpoints, load_weights, train
+from alebrije.train.checkpoints import load, save
 from alebrije.train.crew import Crew
 
 RECIPE = Recipe(steps=12, batch=8, lr=1e-2, warmup=4, decay="cosine", clip=0.5, precision="float32")
@@ -106,8 +108,8 @@ def test_a_run_in_two_sittings_ends_bit_identical(tmp_path: Path, stop: int) -> 
     parts = train(small(seed=77), source(), RECIPE, tmp_path / "parts", log_every=1)
     assert same(whole, parts)
     for first, second in zip(lines(tmp_path / "whole"), lines(tmp_path / "parts"), strict=True):
-        assert {k: v for k, v in first.items() if "per second" not in k} == {
-            k: v for k, v in second.items() if "per second" not in k
+        assert {k: v for k, v in first.items() if "second" not in k} == {
+            k: v for k, v in second.items() if "second" not in k
         }
 
 
@@ -353,3 +355,49 @@ def test_a_damaged_line_of_the_history_is_dropped(tmp_path: Path) -> None:
 
 def test_a_sitting_of_no_steps_takes_none(tmp_path: Path) -> None:
     assert same(train(small(), source(), RECIPE, tmp_path, until=0), small())
+
+
+def test_moments_are_laid_out_as_their_weights(tmp_path: Path) -> None:
+    """Fused Adam walks through both in the order of memory, and convolutions may lie channels-last."""
+    model = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+    images = torch.rand(2, 3, 8, 8)
+    optimiser = Recipe(steps=1, batch=1, lr=1e-3).optimiser_of(model)
+    model(images).square().sum().backward()
+    optimiser.step()
+    path = save(tmp_path, 1, model, optimiser, torch.zeros(1, 8, dtype=torch.uint8))
+    again = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+    resumed = Recipe(steps=1, batch=1, lr=1e-3).optimiser_of(again)
+    load(path, again, resumed)
+    for first, second in ((model, optimiser), (again, resumed)):
+        second.zero_grad()
+        first(images).square().sum().backward()
+        second.step()
+    assert resumed.state[again.weight]["exp_avg"].stride() == again.weight.stride()
+    assert torch.equal(model.weight, again.weight)
+
+
+def test_a_run_goes_on_on_another_kind_of_device(tmp_path: Path) -> None:
+    """The random numbers of a GPU cannot be continued on a CPU: others take their place."""
+    train(small(), source(), RECIPE, tmp_path, until=5)
+    path = checkpoints(tmp_path)[-1] / "progress.safetensors"
+    save_file(load_file(path) | {"random": torch.zeros(1, 16, dtype=torch.uint8)}, path)
+    train(small(), source(), RECIPE, tmp_path)
+    assert checkpoints(tmp_path)[-1].name == "step-000000012"
+
+
+def test_a_model_with_a_memory_is_trained_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alebrije.train.loop.Crew.of", lambda device: Crew(device, 0, 2))
+    model = small()
+    model.alone = True  # type: ignore[assignment]
+    with pytest.raises(InputError, match="one process has to train it"):
+        train(model, source(), RECIPE, tmp_path)
+
+
+def test_what_is_not_a_number_is_null_in_the_history(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, check=lambda model: {"score": float("nan")}, check_every=6)
+    assert [line["score"] for line in lines(tmp_path) if "score" in line] == [None, None]
+
+
+def test_intervals_are_at_least_a_step(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="must be at least 1"):
+        train(small(), source(), RECIPE, tmp_path, log_every=0)

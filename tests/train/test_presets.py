@@ -172,9 +172,14 @@ def test_there_is_a_slot_for_every_object_and_the_ground(model: str, name: str) 
 
 
 def test_a_world_without_a_preset_takes_the_first() -> None:
-    made = plan("beta-vae", preset_name="paper", world="sprites")
+    made = plan("beta-vae", preset_name="small", world="sprites")
     assert (made.world, made.images, made.settings["channels"]) == ("sprites", 0, 3)
-    assert made.recipe == preset("beta-vae", "paper").recipe
+    assert made.recipe == preset("beta-vae", "small").recipe
+
+
+def test_what_no_paper_did_is_not_called_so() -> None:
+    with pytest.raises(InputError, match="no paper trained beta-VAE on sprites, only on dsprites, rooms"):
+        plan("beta-vae", preset_name="paper", world="sprites")
 
 
 @pytest.mark.parametrize(

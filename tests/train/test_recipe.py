@@ -111,6 +111,7 @@ def test_small_gradients_are_not_stretched() -> None:
         ({"lr": {"": 1e-3, "decoder": -1.0}}, "lr must be a positive number"),
         ({"clip": 0.0}, "clip must be positive"),
         ({"warmup": -1}, "warmup must be at least 0"),
+        ({"warmup": 1}, "a warmup of 1 steps never ends in 1"),
         ({"decay": "halving"}, "half_life"),
         ({"decay": "linear"}, "decay must be one of constant, halving, cosine, tail, not 'linear'"),
         ({"optimiser": "adamw"}, "optimiser must be one of adam, sgd"),

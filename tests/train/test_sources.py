@@ -36,8 +36,11 @@ def test_held_out_items_are_others() -> None:
 
 def test_episodes_are_those_of_the_task() -> None:
     task = worlds.task("sprites", "S-A", alpha=0.2)
-    batch = Stream(TaskEpisodes(task, 16, seed=0), CPU, block=32).batch(0, 32)
-    episodes = task.train(32, seed=0)
+    drawing = TaskEpisodes(task, 16, seed=0)
+    batch = Stream(drawing, CPU, block=32).batch(0, 32)
+    episodes = drawing.scenes(0, 32)
+    assert {tuple(row) for row in episodes.source.factors.reshape(-1, 3).tolist()} <= set(task.split.train)
+    assert torch.equal(task.apply(episodes.source).factors, episodes.target.factors)
     assert torch.equal(batch["source"], task.world.render(episodes.source, 16).images)
     assert torch.equal(batch["target"], task.world.render(episodes.target, 16).images)
     assert torch.equal(batch["factors"], episodes.source.factors)
@@ -95,3 +98,13 @@ def test_all_images_come_in_the_order_of_the_original() -> None:
     world = worlds.get("dsprites")
     items = hold(AllImages(world, 64, seed=0), 300, CPU)
     assert torch.equal(items["images"], world.render(world.grid(range(300))).images[:, :1])
+
+
+def test_nobody_is_scored_on_training_scenes_by_chance() -> None:
+    """The scenes that anyone samples first are not those that a model of the same seed has learned from."""
+    world, task = worlds.get("sprites"), worlds.task("sprites", "S-A")
+    for seed in range(3):
+        learned = Images(world, 16, seed).scenes(0, 32).position
+        assert not any(torch.equal(learned, world.sample(32, seed=other).position) for other in range(8))
+        learned = TaskEpisodes(task, 16, seed).scenes(0, 32).source.position
+        assert not any(torch.equal(learned, task.train(32, seed=other).source.position) for other in range(8))

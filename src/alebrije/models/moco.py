@@ -32,6 +32,7 @@ class MoCo(nn.Module):
     torch.Size([2, 256])
     """
 
+    alone = True  # each process would keep a queue of its own
     queue: Tensor  # [K, dimensions], keys of unit length
     pointer: Tensor  # where the next key goes
 

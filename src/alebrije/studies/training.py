@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from alebrije.errors import InputError
 from alebrije.metrics import (
     adjusted_rand_index,
     adjusted_rand_precision,
@@ -42,6 +43,8 @@ def carry_out(
 
     `looks` is how many images or episodes each check takes; `drawn` hears how many images of a held set are made.
     """
+    if looks < 1:
+        raise InputError(f"looks must be at least 1, not {looks}")
     plan.settle(folder)
     crew = Crew.of(torch.device(device))
     place = crew.device  # this process's own, where torchrun started several

@@ -10,6 +10,7 @@ import json
 import shutil
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -62,11 +63,17 @@ def load(path: Path, model: nn.Module, optimiser: Optimizer) -> tuple[int, Tenso
     for name, weight in model.named_parameters():
         state = {key.split("/")[0]: stored[key] for key in stored if key.partition("/")[2] == name}
         if state:
-            optimiser.state[weight] = {key: tensor.to(weight.device) for key, tensor in state.items()}
+            optimiser.state[weight] = {key: _beside(weight, tensor) for key, tensor in state.items()}
     try:
         return int(json.loads((path / "step.json").read_text())["step"]), stored["random"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({error!r}); remove it to go on from the one before") from None
+
+
+def _beside(weight: Tensor, tensor: Tensor) -> Tensor:
+    """A tensor where its weight is and, if it has the same shape, laid out as it is: Adam walks both in step."""
+    same = tensor.shape == weight.shape
+    return torch.empty_like(weight).copy_(tensor).detach() if same else tensor.to(weight.device)
 
 
 def _optimiser_state(model: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+
+from alebrije.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,13 @@ class Crew:
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
         return cls(device, distributed.get_rank(), size)
 
+    def see_that_it_can_share(self, model: nn.Module, batch: int, parts: int) -> None:
+        """Raise an InputError if a batch has no equal shares, or the model cannot be trained by several."""
+        if batch % (self.size * parts):
+            raise InputError(f"a batch of {batch} cannot be shared by {self.size} devices")
+        if self.size > 1 and getattr(model, "alone", False):
+            raise InputError(f"{type(model).__name__} keeps a memory of its own batches: one process has to train it")
+
     def average(self, gradients: list[Tensor]) -> None:
         """Replace gradients by their mean over the crew, in one message."""
         if self.size > 1:
@@ -45,24 +54,26 @@ class Crew:
 
     def random_states(self) -> Tensor:
         """The states of the generators that all of the crew draw from, one row each."""
-        state = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else torch.get_rng_state()
-        if self.device.type == "mps":
-            state = torch.mps.get_rng_state()
+        state = self._generator().get_state()
         if self.size == 1:
             return state[None]
         rows = [torch.empty_like(state, device=self.device) for _ in range(self.size)]
         distributed.all_gather(rows, state.to(self.device))
         return torch.stack(rows).cpu()
 
-    def set_random_state(self, states: Tensor) -> None:
-        """Bring this process's generator to its row of such states."""
-        state = states[self.rank].clone()
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state, self.device)
-        elif self.device.type == "mps":
-            torch.mps.set_rng_state(state)
+    def set_random_state(self, states: Tensor, seed: int) -> None:
+        """Bring this process's generator to its row of such states; those of another kind of device start anew."""
+        generator = self._generator()
+        if states.shape[1] == len(generator.get_state()):
+            generator.set_state(states[self.rank].clone())
         else:
-            torch.set_rng_state(state)
+            generator.manual_seed(seed * 1_000 + self.rank + 1)
+
+    def _generator(self) -> torch.Generator:
+        """What training on this device draws from."""
+        if self.device.type == "cuda":
+            return torch.cuda.default_generators[self.device.index or 0]
+        return torch.mps._get_default_mps_generator() if self.device.type == "mps" else torch.default_generator
 
     def leave(self) -> None:
         """Part when the work is done: a process that just ends would take its threads down with noise."""
@@ -79,7 +90,7 @@ class Crew:
     def own_random_numbers(self, seed: int) -> Iterator[None]:
         """A generator that starts from `seed` and leaves that of the caller as it was."""
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(seed * 1_000 + self.rank)
+            torch.manual_seed(seed * 1_000 + self.rank + 1)  # not the numbers that the weights were drawn from
             yield
 
     @contextmanager
@@ -89,8 +100,11 @@ class Crew:
             yield
             return
         before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+        outer, inner = torch.cuda.current_stream(), torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        inner.wait_stream(outer)  # what is to be read may still be on its way
         try:
-            with torch.cuda.stream(torch.cuda.Stream(self.device)):  # type: ignore[no-untyped-call]
+            with torch.cuda.stream(inner):
                 yield
         finally:
+            outer.wait_stream(inner)
             torch.backends.cudnn.benchmark = before

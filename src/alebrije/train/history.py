@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,8 @@ class History:
         """Write a line."""
         if self.writes:
             with self.path.open("a") as file:
-                file.write(json.dumps({"step": step} | values) + "\n")
+                numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}
+                file.write(json.dumps({"step": step} | numbers, allow_nan=False) + "\n")
 
     def _is_of_the_past(self, line: str) -> bool:
         try:

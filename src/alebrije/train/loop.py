@@ -53,10 +53,12 @@ def train(
     plain step. `until` ends the sitting at that step, while the schedule is that of all steps: the same call goes on.
     """
     crew = Crew.of(torch.device(device))
-    if recipe.batch % (crew.size * recipe.accumulate):
-        raise InputError(f"a batch of {recipe.batch} cannot be shared by {crew.size} devices")
+    crew.see_that_it_can_share(model, recipe.batch, recipe.accumulate)
+    if min(log_every, check_every, save_every) < 1:
+        raise InputError("log_every, check_every and save_every must be at least 1")
     share, last = recipe.batch // crew.size, recipe.steps if until is None else min(until, recipe.steps)
-    model.to(crew.device).train()
+    layout = torch.channels_last if crew.device.type == "cuda" else torch.preserve_format  # before optimiser and load
+    model.to(crew.device, memory_format=layout).train()  # type: ignore[call-overload]
     optimiser = recipe.optimiser_of(model)
     folder.mkdir(parents=True, exist_ok=True)
     with crew.own_random_numbers(seed), crew.own_stream():
@@ -65,7 +67,7 @@ def train(
             step, states = load(newest[-1], model, optimiser)
             if len(states) != crew.size:
                 raise InputError(f"{folder} was trained by {len(states)} processes and cannot go on with {crew.size}")
-            crew.set_random_state(states)
+            crew.set_random_state(states, seed + step)
         stride = Stride(model, optimiser, recipe, crew, fast, step)
         history = History(folder / "history.jsonl", step, crew.rank == 0)
         clock, since = time.perf_counter(), step
@@ -75,11 +77,12 @@ def train(
             logs, looks, saves = (step % every == 0 or step == last for every in (log_every, check_every, save_every))
             if logs or saves:
                 losses = stride.losses_so_far(newest[-1] if newest else None)
-                now = time.perf_counter()
-                speed, clock, since = (step - since) * recipe.batch / (now - clock), now, step
-                history.add(step, losses | {"lr": stride.rate, "images per second": speed})
+                seconds, clock = time.perf_counter() - clock, time.perf_counter()
+                speed, since = (step - since) * recipe.batch / seconds, step
+                history.add(step, losses | {"lr": stride.rate, "images per second": speed, "seconds": seconds})
                 if progress is not None and crew.rank == 0:
                     progress(step, recipe.steps, speed, losses)
+            paused = time.perf_counter()  # looking and saving are not training
             if looks and check is not None:
                 history.add(step, looked_at(model, check, crew))
             if saves:
@@ -89,7 +92,7 @@ def train(
                     save(folder, step, model, optimiser, states)
                 crew.wait()
                 newest = checkpoints(folder)
-            clock = time.perf_counter() if looks or saves else clock  # looking and saving are not training
+            clock += time.perf_counter() - paused
     crew.leave()
     return model.eval()
 
@@ -128,7 +131,6 @@ class Stride:
         self.bad = torch.tensor(float("inf"), device=device)  # the first step whose loss was no number
         loss: Any = self.model.training_loss
         if self.fast:
-            self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             loss = torch.compile(loss, options={"combo_kernels": True})  # many small kernels side by side in one
         self.loss: Callable[[Batch, Tensor], Losses] = loss
 
@@ -162,8 +164,9 @@ class Stride:
                 losses = self.loss({name: seen(tensor) for name, tensor in part.items()}, self.step)
             (losses["loss"] / self.recipe.accumulate).backward()  # type: ignore[no-untyped-call]
             for name, value in losses.items():
-                total = self.totals.setdefault(name, torch.zeros((), device=self.crew.device))
-                total.add_(value.detach(), alpha=1 / self.recipe.accumulate)
+                if name not in self.totals:
+                    self.totals[name] = torch.zeros((), device=self.crew.device)
+                self.totals[name].add_(value.detach(), alpha=1 / self.recipe.accumulate)
             fine = losses["loss"].isfinite() | self.bad.isfinite()
             self.bad.copy_(torch.where(fine, self.bad, self.step))
         self.crew.average([weight.grad for weight in self.weights if weight.grad is not None])

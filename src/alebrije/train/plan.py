@@ -101,8 +101,8 @@ class Plan:
         shapes |= {name: (share, *each.shape[1:]) for name, each in known.items()}
         with FakeTensorMode(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what matters ends in an error
-            batch = {name: torch.zeros(shape, dtype=_KINDS.get(name)) for name, shape in shapes.items()}
             try:
+                batch = {name: torch.zeros(shape, dtype=_KINDS.get(name)) for name, shape in shapes.items()}
                 model = build(self.model, **self.settings)
                 self.recipe.optimiser_of(model)
                 model.training_loss(batch, torch.zeros(()))  # type: ignore[operator]

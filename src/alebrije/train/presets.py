@@ -123,7 +123,7 @@ SLOTS_PAPER = (
         ("coat", "coat-correlated"),
         128,
         Recipe(steps=180_000, batch=64, lr=2e-4, warmup=10_000, decay="halving", half_life=100_000),
-        "COAT as released: 500 epochs of 23,000 images",
+        "COAT's 500 epochs of 23,000 images, iterations and rate; the network is the release's of Slot Attention",
         images=23_000,
         model={"slots": 7, "iterations": 4},
     ),
@@ -198,11 +198,11 @@ def _without(preset: Preset, *names: str) -> Preset:
 
 PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
     "ae": {
-        "paper": (VAE_PAPER, COAT_VAE),
+        "paper": (VAE_PAPER,),
         "small": (_without(VAE_SMALL, "anneal"),),
         "tiny": (_without(VAE_TINY, "anneal"),),
     },
-    "beta-vae": {"paper": (VAE_PAPER, COAT_VAE), "small": (VAE_SMALL,), "tiny": (VAE_TINY,)},
+    "beta-vae": {"paper": (VAE_PAPER,), "small": (VAE_SMALL,), "tiny": (VAE_TINY,)},
     "beta-tcvae": {
         "paper": (_with(VAE_PAPER, beta=6.4), _with(COAT_VAE, beta=1.0)),
         "small": (_with(VAE_SMALL, beta=6.4),),
@@ -253,10 +253,16 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
 
 
 def preset(model: str, name: str, where: str | None = None) -> Preset:
-    """A preset by its name: that for a world or task if one was made for it, else the model's first."""
+    """A preset by its name: that for a world or task if one was made for it, else the model's first.
+
+    What no paper did has no preset `paper`.
+    """
     choices = PRESETS[get(model).name]
     if name not in choices:
         raise InputError(f"there is no preset {name!r}{suggestion(name, list(choices))}")
     world = None if where is None else where.split("/")[0]
     fitting = [one for one in choices[name] if world in {place.split("/")[0] for place in one.where}]
+    if name == "paper" and world is not None and not fitting:
+        known = ", ".join(place for one in choices[name] for place in one.where)
+        raise InputError(f"no paper trained {get(model).title} on {world}, only on {known}; take another preset")
     return (fitting or list(choices[name]))[0]

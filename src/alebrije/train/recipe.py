@@ -67,6 +67,9 @@ class Recipe:
             _require(math.isfinite(rate) and rate > 0, f"lr must be a positive number, not {rate}")
         _require(self.clip is None or self.clip > 0, f"clip must be positive, not {self.clip}")
         _require(self.warmup >= 0, f"warmup must be at least 0, not {self.warmup}")
+        _require(
+            self.warmup < self.steps or not self.warmup, f"a warmup of {self.warmup} steps never ends in {self.steps}"
+        )
         _require(self.decay != "halving" or (self.half_life or 0) > 0, "the decay `halving` needs a half_life of steps")
         _require(
             self.batch % self.accumulate == 0,
