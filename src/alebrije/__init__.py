@@ -8,7 +8,10 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_ROOMS = ("data", "metrics", "models", "probes", "render", "report", "results", "scenes", "studies", "train", "worlds")
+_ROOMS = (
+    *("adapters", "data", "metrics", "models", "probes", "render"),
+    *("report", "results", "scenes", "studies", "train", "worlds"),
+)
 
 __all__ = ["__version__", *_ROOMS]
 

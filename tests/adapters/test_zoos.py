@@ -1,0 +1,220 @@
+"""timm and transformers: absent, stood in for, and, where they are installed, real ones with random weights."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from strangers import Network
+from torch import Tensor, nn
+
+from alebrije.adapters import Preprocessing, check, load
+from alebrije.errors import InputError
+
+
+@pytest.mark.parametrize(("spec", "package"), [("timm:resnet18", "timm"), ("hf:facebook/dinov2-small", "transformers")])
+def test_absent(spec: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError) as caught:
+        load(spec)
+    assert str(caught.value) == f"{spec} needs {package}, which is not installed: pip install 'alebrije[{package}]'"
+    assert not check(spec).passed
+
+
+class _Broken:
+    """An importer of a package that is there but fails, as torchvision beside another torch does."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "timm":
+            raise RuntimeError("operator torchvision::nms does not exist")
+
+
+def test_installed_but_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_Broken(), *sys.meta_path])
+    with pytest.raises(InputError, match="cannot be imported: RuntimeError: operator torchvision::nms does not exist"):
+        load("timm:resnet18")
+
+
+@pytest.fixture
+def timm(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """A stand-in for timm that remembers what it was asked for."""
+    asked: list[dict[str, Any]] = []
+
+    def create_model(name: str, **options: Any) -> nn.Module:
+        asked.append({"name": name, **options})
+        if name != "resnet18":
+            raise RuntimeError(f"Unknown model ({name})")
+        return Network()
+
+    module = ModuleType("timm")
+    told = {"input_size": (3, 24, 24), "mean": (0.5, 0.4, 0.3), "std": (0.1, 0.2, 0.3), "crop_pct": 0.9}
+    module.__dict__.update(
+        create_model=create_model,
+        list_models=lambda: ["resnet18", "resnet34", *(f"vit_{n}" for n in range(30))],
+        data=SimpleNamespace(resolve_model_data_config=lambda model: told),
+    )
+    monkeypatch.setitem(sys.modules, "timm", module)
+    return asked
+
+
+class TestTimmStoodInFor:
+    def test_preprocessing_and_weights(self, timm: list[dict[str, Any]], images: Tensor) -> None:
+        encoder = load("timm:resnet18")
+        assert timm == [{"name": "resnet18", "pretrained": True, "num_classes": 0}]
+        assert encoder.preprocessing == Preprocessing(24, (0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
+        assert encoder(images).codes.shape == (7, 10)
+        assert load("timm:resnet18", size=32, mean=0.5).preprocessing == Preprocessing(32, (0.5,) * 3, (0.1, 0.2, 0.3))
+
+    def test_random_weights(self, timm: list[dict[str, Any]]) -> None:
+        first = load("timm:resnet18?pretrained=false").fingerprint
+        assert timm[-1]["pretrained"] is False
+        assert load("timm:resnet18?pretrained=false").fingerprint == first
+        assert load("timm:resnet18?pretrained=false&seed=1").fingerprint != first
+
+    @pytest.mark.usefixtures("timm")
+    @pytest.mark.parametrize(
+        ("spec", "sentence"),
+        [
+            ("timm:resnet19", "timm has no model 'resnet19'; did you mean 'resnet18'?"),
+            ("timm:zzz", "timm has no model 'zzz'"),
+            ("timm:resnet34", "timm:resnet34 could not be made: RuntimeError: Unknown model (resnet34)"),
+            ("timm:resnet18?pretraned=no", "there can be pretrained=... or seed=..., not 'pretraned=no'"),
+            ("timm:resnet18?pretrained=no", "pretrained is true or false, and seed a whole number"),
+        ],
+    )
+    def test_wrong_names(self, spec: str, sentence: str) -> None:
+        with pytest.raises(InputError) as caught:
+            load(spec)
+        assert str(caught.value).endswith(sentence)
+
+
+class Tokens(nn.Module):
+    """Gives what a vision transformer of transformers gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.pooler = nn.Linear(3, 6), nn.Linear(6, 6)
+
+    def forward(self, pixel_values: Tensor) -> SimpleNamespace:
+        tokens = self.embed(pixel_values.flatten(2).transpose(1, 2))
+        return SimpleNamespace(last_hidden_state=tokens, pooler_output=self.pooler(tokens[:, 0]))
+
+
+class Pictures(nn.Module):
+    """One of images and text."""
+
+    def get_image_features(self, pixel_values: Tensor) -> Tensor:
+        return pixel_values.mean((2, 3))
+
+
+class TestHubStoodInFor:
+    processor = SimpleNamespace(size={"height": 8, "width": 8}, image_mean=[0.5] * 3, image_std=[0.2] * 3)
+
+    @pytest.fixture(autouse=True)
+    def transformers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: dict[str, Any] = {}
+        self.missing: list[str] = []
+        self.model: nn.Module = Tokens()
+
+        def from_pretrained(name: str, **options: Any) -> Any:
+            if name == "no/such":
+                raise OSError("no/such is not a folder\nand many more lines")
+            self.asked = {"name": name, **options}
+            return self.model, {"missing_keys": self.missing}
+
+        module = ModuleType("transformers")
+        module.__dict__.update(
+            AutoModel=SimpleNamespace(from_pretrained=from_pretrained),
+            AutoImageProcessor=SimpleNamespace(from_pretrained=lambda name, **options: self.processor),
+        )
+        monkeypatch.setitem(sys.modules, "transformers", module)
+
+    def test_no_foreign_code_and_no_pickles(self) -> None:
+        load("hf:some/model?revision=abc")
+        assert self.asked.pop("output_loading_info")
+        assert self.asked == {
+            "name": "some/model",
+            "trust_remote_code": False,
+            "use_safetensors": True,
+            "revision": "abc",
+        }
+
+    def test_the_pooled_output(self, images: Tensor) -> None:
+        encoder = load("hf:some/model")
+        assert encoder.preprocessing == Preprocessing(8, (0.5,) * 3, (0.2,) * 3)
+        expected = self.model(encoder.preprocessing(images)).pooler_output
+        torch.testing.assert_close(encoder(images).vector, expected.detach())
+        assert encoder.parameters == 66
+        assert check(encoder).passed
+
+    def test_a_pooler_without_weights_is_not_used(self, images: Tensor) -> None:
+        self.missing = ["pooler.weight", "pooler.bias"]
+        encoder = load("hf:some/model")
+        expected = self.model(encoder.preprocessing(images)).last_hidden_state.mean(1)
+        torch.testing.assert_close(encoder(images).vector, expected.detach())
+
+    def test_other_weights_that_are_missing(self) -> None:
+        self.missing = ["embed.weight"]
+        with pytest.raises(InputError, match=r"lacks the weights 'embed\.weight', which would be random"):
+            load("hf:some/model")
+
+    def test_images_and_text(self, images: Tensor) -> None:
+        self.model = Pictures()
+        encoder = load("hf:some/model")
+        torch.testing.assert_close(encoder(images).vector, encoder.preprocessing(images).mean((2, 3)))
+
+    def test_no_such_model(self) -> None:
+        with pytest.raises(InputError) as caught:
+            load("hf:no/such")
+        assert str(caught.value) == "hf:no/such could not be made: OSError: no/such is not a folder"
+
+    @pytest.mark.parametrize(
+        ("processor", "expected"),
+        [
+            ({"size": {"shortest_edge": 256}, "do_center_crop": True, "crop_size": {"height": 224, "width": 224}}, 224),
+            ({"size": {"shortest_edge": 256}, "do_center_crop": False, "crop_size": {"height": 224}}, 256),
+            ({"size": 96}, 96),
+            ({"size": {"height": 96, "width": 96}, "do_resize": False}, None),
+        ],
+    )
+    def test_sizes(self, processor: dict[str, Any], expected: int | None) -> None:
+        self.processor = SimpleNamespace(**processor, do_normalize=False)
+        assert load("hf:some/model").preprocessing == Preprocessing(expected)
+
+    def test_scales(self) -> None:
+        """Half of 255 is grey: whatever the scale, the model must see what the processor would have given it."""
+        grey = torch.full((1, 3, 8, 8), 51, dtype=torch.uint8)
+        for factor, mean, std in ((1 / 255, 0.5, 0.25), (1 / 127.5, 1.0, 1.0), (1.0, 100.0, 50.0)):
+            told = {"rescale_factor": factor, "image_mean": [mean] * 3, "image_std": [std] * 3}
+            self.processor = SimpleNamespace(size={"height": 8, "width": 8}, **told)
+            seen = load("hf:some/model").preprocessing(grey)
+            torch.testing.assert_close(seen, torch.full_like(seen, (51 * factor - mean) / std))
+
+
+def test_timm_itself(images: Tensor) -> None:
+    pytest.importorskip("timm")
+    encoder = load("timm:resnet18?pretrained=false", size=64)
+    assert encoder(images).codes.shape == (7, 512)
+    assert encoder.preprocessing.mean == pytest.approx((0.485, 0.456, 0.406))
+    assert check(encoder).passed
+
+
+def test_transformers_itself(tmp_path: Path, images: Tensor) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
+    )
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    told = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
+    told |= {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "do_resize": True, "do_normalize": True}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(told))
+    encoder = load(f"hf:{tmp_path}")
+    assert encoder.preprocessing == Preprocessing(32, (0.5,) * 3, (0.5,) * 3)
+    assert encoder(images).codes.shape == (7, 16)
+    assert check(encoder).passed

@@ -1,0 +1,60 @@
+"""`alebrije check`: whether a stranger's model can be evaluated, in plain words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from alebrije.cli import main
+
+MODELS = """
+import torch
+from torch import nn
+
+class Good(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())
+
+    def forward(self, images):
+        return self.layers(images)
+
+class Noisy(Good):
+    def forward(self, images):
+        return torch.randn(len(images), 8)
+"""
+
+
+@pytest.fixture
+def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of models in the current folder, as a user has it."""
+    name = f"strangers_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_a_model_that_is_fine(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", f"{strangers}:Good", "--size", "32", "--mean", "0.5", "0.5", "0.5", "--device", "cpu"])
+    out = capsys.readouterr().out
+    assert f"{strangers}:Good can be evaluated" in out
+    assert "vector [B, 32]" in out
+
+
+def test_a_model_that_is_not(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", f"{strangers}:Noisy", "--device", "cpu"])
+    assert stopped.value.code == 1
+    out = capsys.readouterr().out
+    assert "cannot be evaluated as it is" in out
+    assert "random" in out
+
+
+@pytest.mark.parametrize(("spec", "words"), [(":Godo", "did you mean 'Good'?"), ("x:Good", "x")])
+def test_a_model_that_is_not_there(strangers: str, spec: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", strangers + spec, "--device", "cpu"])
+    assert stopped.value.code == 1
+    assert words in capsys.readouterr().out
