@@ -1,0 +1,166 @@
+"""Many cells: computed by one process or by many, each stored as soon as it is found, and only what is missing."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from alebrije.errors import InputError
+from alebrije.results import Cell, Result, Store, Value
+
+Backend = Literal["local", "ray"]
+Progress = Callable[[int, int, Cell, float], object]  # done, of how many, the last one, seconds left
+
+
+class LostWorkerError(RuntimeError):
+    """The process that computed a cell ended without a word, as when memory runs out."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell and how to compute it; the work must not depend on anything that the cell's inputs leave out."""
+
+    cell: Cell
+    work: Callable[[], Mapping[str, Value | float]]
+
+
+@dataclass
+class Tally:
+    """What became of the cells that were asked for."""
+
+    kept: int = 0  # were there already
+    done: int = 0
+    failed: list[Result] = field(default_factory=list)
+    seconds: float = 0.0  # of work, added up over processes
+
+    def __str__(self) -> str:
+        return f"{self.done:,} computed, {self.kept:,} there already, {len(self.failed):,} failed"
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    store: Store,
+    *,
+    workers: int = 1,
+    backend: Backend = "local",
+    shard: tuple[int, int] = (1, 1),
+    progress: Progress | None = None,
+) -> Tally:
+    """Compute the jobs whose cells are not done in the store; a cell that fails is stored as such, the others go on.
+
+    Cells that failed before are tried again. `shard` (i, n) takes the i-th of n parts, the same on every machine, so
+    that n machines with one folder share the work. Each process stores what it found by itself: killed at any moment,
+    nothing that was finished is lost, and the same call goes on.
+    """
+    mine = in_shard(jobs, shard)
+    open_cells = {cell.key for cell in store.missing([job.cell for job in mine])}
+    todo = [job for job in mine if job.cell.key in open_cells]
+    tally = Tally(kept=len(mine) - len(todo))
+    started = time.perf_counter()
+    for result in _computed(todo, store.folder, workers, backend):
+        tally.seconds += result.seconds
+        if result.status == "done":
+            tally.done += 1
+        else:
+            tally.failed.append(result)
+        count = tally.done + len(tally.failed)
+        if progress is not None:
+            left = (time.perf_counter() - started) / count * (len(todo) - count)
+            progress(count, len(todo), result.cell, left)
+    return tally
+
+
+def in_shard(jobs: Sequence[Job], shard: tuple[int, int]) -> list[Job]:
+    """The i-th of n parts of the jobs, each cell once; which part a job is in depends on its key alone.
+
+    >>> jobs = [Job(Cell(study="s", inputs={"number": n}), dict) for n in range(10)]
+    >>> sum(len(in_shard(jobs, (i, 3))) for i in (1, 2, 3)), len(in_shard(jobs + jobs, (1, 1)))
+    (10, 10)
+    """
+    part, parts = shard
+    if not 1 <= part <= parts:
+        raise InputError(f"a shard is written i/n with i from 1 to n, not {part}/{parts}")
+    once = {job.cell.key: job for job in jobs}
+    order = sorted(once)[part - 1 :: parts]
+    chosen = set(order)
+    return [job for key, job in once.items() if key in chosen]
+
+
+def estimate(jobs: Sequence[Job], store: Store) -> float | None:
+    """Seconds that the missing cells will take one after another, by those of their study that are done."""
+    done = [result for result in store.all() if result.status == "done"]
+    times: dict[str, list[float]] = {}
+    for result in done:
+        times.setdefault(result.cell.study, []).append(result.seconds)
+    missing = store.missing([job.cell for job in jobs])
+    if any(cell.study not in times for cell in missing):
+        return None
+    return sum(statistics.median(times[cell.study]) for cell in missing)
+
+
+def _computed(jobs: Sequence[Job], folder: Path, workers: int, backend: Backend) -> Iterator[Result]:
+    """The results of jobs as they come."""
+    if workers == 1 and backend == "local":
+        yield from (_compute(job, folder) for job in jobs)
+        return
+    waiting = {job.cell.key: job for job in jobs}
+    try:
+        with _backend(backend):
+            for result in Parallel(n_jobs=workers, return_as="generator_unordered")(
+                delayed(_compute)(job, folder) for job in jobs
+            ):
+                waiting.pop(result.key, None)
+                yield result
+    except TerminatedWorkerError:
+        # a pool does not say which of its processes died of what: those that are left go one at a time
+        yield from _one_by_one(waiting.values(), folder)
+
+
+def _one_by_one(jobs: Iterable[Job], folder: Path) -> Iterator[Result]:
+    """Each job in a process that may die of it."""
+    store = Store(folder)
+    for job in jobs:
+        started = time.perf_counter()
+        there = store.get(job.cell)
+        if there is not None and there.status == "done":  # stored before the pool broke
+            yield there
+            continue
+        try:
+            (result,) = Parallel(n_jobs=2)([delayed(_compute)(job, folder)])
+        except TerminatedWorkerError:
+            error = LostWorkerError("the process that computed this cell was killed, perhaps for want of memory")
+            result = store.put(Result.failed(job.cell, error, seconds=time.perf_counter() - started))
+        yield result
+
+
+def _compute(job: Job, folder: Path) -> Result:
+    """Compute and store one cell; what goes wrong in it is its result."""
+    started = time.perf_counter()
+    try:
+        values = job.work()
+        result = Result.done(job.cell, values, seconds=time.perf_counter() - started)
+    except Exception as error:
+        result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
+    return Store(folder).put(result)
+
+
+@contextmanager
+def _backend(name: Backend) -> Iterator[None]:
+    if name == "local":
+        yield
+        return
+    try:
+        from ray.util.joblib import register_ray  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise InputError("the backend ray needs the package ray: pip install 'ray[default]'") from None
+    register_ray()
+    with parallel_config(backend="ray"):
+        yield

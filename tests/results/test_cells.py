@@ -1,0 +1,313 @@
+"""Cells and results: one key for equal inputs, another for any other, and files that say what was found."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import random
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from alebrije.errors import InputError
+from alebrije.metrics import catalog, single_neuron_classification
+from alebrije.metrics.uncertainty import Interval
+from alebrije.results import Cell, Machine, Result, Value
+from alebrije.results.canonical import canonical_json
+from alebrije.results.cells import RESERVED, ScoreInterval
+from alebrije.results.schema import from_text, to_text
+from alebrije.results.scores import LONGEST
+
+MACHINE = Machine(python="3.12", torch="2.11", platform="Linux", device="cpu")
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=12,
+)
+INPUTS = st.dictionaries(TEXT, JSON, max_size=4)
+
+
+def key(**inputs: Any) -> str:
+    return Cell(study="s", inputs=inputs).key
+
+
+def shuffled(value: Any, draw: random.Random) -> Any:
+    """The same value with every table in another order, lists as tuples, and whole numbers as floats if they fit."""
+    if isinstance(value, dict):
+        items = [(name, shuffled(item, draw)) for name, item in value.items()]
+        draw.shuffle(items)
+        return dict(items)
+    if isinstance(value, list):
+        return tuple(shuffled(item, draw) for item in value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return float(value)
+    return value
+
+
+class TestKey:
+    def test_known(self) -> None:
+        """Pinned: another value would make every stored result be computed again."""
+        cell = Cell(study="neurons", labels={"model": "ae"}, inputs={"seed": 0, "alpha": 0.1, "sizes": [64, 64]})
+        assert cell.key == PINNED
+        assert cell.seed == int(PINNED[-8:], 16) < 2**32
+
+    @given(INPUTS, st.randoms(use_true_random=False))
+    def test_order_and_kind_of_sequence_do_not_matter(self, inputs: dict[str, Any], draw: random.Random) -> None:
+        assert key(x=inputs) == key(x=shuffled(inputs, draw))
+
+    @given(INPUTS, INPUTS)
+    def test_equal_keys_mean_equal_inputs(self, one: dict[str, Any], other: dict[str, Any]) -> None:
+        same = canonical_json(Cell(study="s", inputs=one).inputs) == canonical_json(
+            Cell(study="s", inputs=other).inputs
+        )
+        assert (Cell(study="s", inputs=one).key == Cell(study="s", inputs=other).key) == same
+        if same:
+            assert one == other
+
+    @given(INPUTS)
+    def test_survives_a_file(self, inputs: dict[str, Any]) -> None:
+        cell = Cell(study="s", inputs=inputs)
+        read = Cell(study="s", inputs=json.loads(json.dumps(cell.inputs)))
+        assert read.key == cell.key
+        assert pickle.loads(pickle.dumps(cell)) == cell
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (1, 1.0),
+            (0, -0.0),
+            (0.0, -0.0),
+            (2**60, 2.0**60),
+            ((1, 2), [1, 2]),
+            (np.float64(0.1), 0.1),
+            (np.int32(3), 3),
+            (np.bool_(True), True),
+            ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ],
+    )
+    def test_equal(self, one: Any, other: Any) -> None:
+        assert key(x=one) == key(x=other)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (True, 1),
+            (False, 0),
+            (None, 0),
+            (None, "None"),
+            ("1", 1),
+            (0.1, 0.1 + 2**-56),
+            ([1, 2], [2, 1]),
+            ([], {}),
+            ({"a": {"b": 1}}, {"a": 1, "b": 1}),
+            ("é", "e\u0301"),
+            (np.float32(0.1), 0.1),
+        ],
+    )
+    def test_different(self, one: Any, other: Any) -> None:
+        assert key(x=one) != key(x=other)
+
+    def test_covers_study_and_inputs_and_no_label(self) -> None:
+        cell = Cell(study="a", labels={"model": "x"}, inputs={"n": 1})
+        assert cell.key == Cell(study="a", labels={"model": "y", "seed": 3}, inputs={"n": 1}).key
+        assert cell.key != Cell(study="b", labels={"model": "x"}, inputs={"n": 1}).key
+        assert cell.key != Cell(study="a", labels={"model": "x"}, inputs={"n": 1, "m": None}).key
+        assert len({cell, Cell(study="a", labels={"model": "x"}, inputs={"n": 1.0})}) == 1
+
+    @pytest.mark.parametrize("wrong", [math.nan, math.inf, {1: 2}, object(), np.zeros(3), b"x", {1}, "\udcff"])
+    def test_what_has_no_one_spelling_is_refused(self, wrong: Any) -> None:
+        with pytest.raises(InputError, match=r"inputs\.x") as caught:
+            key(x=wrong)
+        assert "\n" not in str(caught.value)
+
+    def test_what_holds_itself_is_refused(self) -> None:
+        endless: dict[str, Any] = {}
+        endless["x"] = endless
+        with pytest.raises(InputError, match="nested"):
+            Cell(study="s", inputs=endless)
+
+
+class TestCell:
+    def test_labels_keep_their_kind(self) -> None:
+        labels = {"model": "ae", "slots": 1, "alpha": 1.0, "occluded": True, "rule": None, "größe": np.float64(0.5)}
+        found = Cell(study="s", labels=labels, inputs={}).labels
+        assert found == labels
+        assert [type(value) for value in found.values()] == [str, int, float, bool, type(None), float]
+
+    @pytest.mark.parametrize("name", [*RESERVED, "", "two words", "1st", "a=b", "<b>"])
+    def test_names_of_labels(self, name: str) -> None:
+        with pytest.raises(InputError, match="name of a label"):
+            Cell(study="s", labels={name: 1}, inputs={})
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"study": "", "inputs": {}},
+            {"study": "s"},
+            {"study": "s", "inputs": {}, "x": 1},
+            {"study": "s", "inputs": 3},
+            {"study": "s", "inputs": {}, "labels": {"x": [1]}},
+            {"study": "s", "inputs": {}, "labels": {"x": math.nan}},
+        ],
+    )
+    def test_refused_in_one_sentence(self, fields: dict[str, Any]) -> None:
+        with pytest.raises(InputError) as caught:
+            Cell(**fields)
+        assert "\n" not in str(caught.value)
+
+    def test_cannot_change(self) -> None:
+        with pytest.raises(ValidationError, match="frozen"):
+            Cell(study="s", inputs={}).study = "t"  # type: ignore[misc]
+
+
+class TestValue:
+    @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, np.float32("nan")])
+    def test_what_is_no_number_is_null_with_a_reason(self, score: float) -> None:
+        assert Value(score=score).score is None
+        assert Value(score=score).reason == f"the score is {float(score)}"
+        assert Value(score=score, reason="all alike").reason == "all alike"
+
+    def test_null_needs_a_reason(self) -> None:
+        with pytest.raises(InputError, match="needs a reason"):
+            Value(score=None)
+
+    def test_spread_that_is_no_number(self) -> None:
+        value = Value(score=1.0, standard_error=math.nan, interval=ScoreInterval(low=0, high=math.inf))
+        assert (value.standard_error, value.interval) == (None, None)
+        assert value.spread_reason
+        assert Value(score=1, range=(-math.inf, 1)).range == (None, 1)
+
+    def test_details_are_kept_small(self) -> None:
+        value = Value(score=1, details={"a": np.array([1, np.nan]), "b": np.zeros(LONGEST + 1), "c": {"d": [1] * 9999}})
+        assert value.details == {"a": [1, None]}
+        assert value.left_out == ("b", "c")
+
+    def test_of_a_metric(self) -> None:
+        factors = np.indices((3, 3)).reshape(2, -1).T.repeat(20, axis=0)
+        answer = single_neuron_classification(factors.astype(float), factors)
+        value = Value.of(catalog()["snc"], answer, Interval(0.9, 1.0, "cases", 10, 0), standard_error=0.01)
+        assert (value.score, value.direction, value.range) == (1.0, "higher", (0, 1))
+        assert value.interval == ScoreInterval(low=0.9, high=1.0, method="cases")
+        assert "per_factor" in value.details
+        assert Value.of(catalog()["mse"], np.float32(0.5)).range == (0, None)
+        assert from_text(to_text(result(x=value)).encode()).values["x"] == value
+
+
+def result(cell: Cell | None = None, **values: Value | float) -> Result:
+    cell = cell or Cell(study="s", labels={"model": "ae", "seed": 1}, inputs={"seed": 1})
+    return Result.done(cell, values or {"SNC": 0.5}, seconds=1.5, machine=MACHINE)
+
+
+class TestResult:
+    @given(INPUTS, st.dictionaries(TEXT, st.floats(), max_size=3), st.floats(0, 1e9))
+    def test_round_trip(self, inputs: dict[str, Any], scores: dict[str, float], seconds: float) -> None:
+        labels = {"model": "x", "slots": 3, "alpha": 0.5, "yes": True, "nothing": None}
+        cell = Cell(study="s", labels=labels, inputs=inputs)
+        values = {name: Value(score=score, details={"all": [score]}) for name, score in scores.items()}
+        written = Result.done(cell, values, seconds=seconds, machine=MACHINE)
+        text = to_text(written)
+        json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
+        assert from_text(text.encode()) == written
+        assert from_text(text.encode()).cell.labels == labels
+        assert from_text(text.replace("\n", "\r\n").encode()) == written, "line ends change when files travel"
+
+    def test_failures_keep_the_end_of_their_traceback(self) -> None:
+        def deep(n: int) -> None:
+            raise ValueError("no \udcff" + "x" * 30_000 + " the end") if n == 0 else deep(n - 1)
+
+        try:
+            deep(3)
+        except ValueError as error:
+            failed = Result.failed(result().cell, error, seconds=0.1, machine=MACHINE)
+        assert failed.traceback is not None
+        assert failed.traceback.endswith("the end")
+        assert len(failed.traceback) <= 20_000
+        assert from_text(to_text(failed).encode()) == failed
+
+    def test_times_are_universal(self) -> None:
+        there = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+        made = Result(cell=result().cell, status="done", seconds=0, machine=MACHINE, created=there)
+        assert made.created == there
+        assert made.created.tzinfo == UTC
+        assert "2026-01-01T00:00:00Z" in to_text(made)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"status": "failed"},
+            {"status": "done", "traceback": "x"},
+            {"status": "failed", "traceback": "x", "values": {"a": Value(score=1)}},
+            {"status": "half"},
+            {"status": "done", "seconds": -1},
+            {"status": "done", "seconds": math.nan},
+            {"status": "done", "key": "0" * 64},
+            {"status": "done", "created": datetime(2026, 1, 1)},
+        ],
+    )
+    def test_refused_in_one_sentence(self, fields: dict[str, Any]) -> None:
+        with pytest.raises(InputError) as caught:
+            Result(**({"cell": result().cell, "seconds": 0, "machine": MACHINE} | fields))
+        assert "\n" not in str(caught.value)
+
+    def test_this_machine(self) -> None:
+        here = Machine.here("cuda")
+        assert here.device == "cuda"
+        assert here.torch
+        assert here.python.startswith("3.")
+
+
+CELL = {"study": "neurons", "labels": {"model": "ae"}, "inputs": {"seed": 0}}
+FIRST_SCHEMA: dict[str, Any] = {
+    "schema_version": 1,
+    "library_version": "0.0.9",
+    "cell": CELL,
+    "key": Cell(**CELL).key,
+    "status": "done",
+    "values": {"SNC": 0.25, "NK": None},
+    "reasons": {"NK": "a single neuron"},
+    "traceback": None,
+    "seconds": 2.0,
+    "machine": "Linux, CPU",
+    "created": "2025-11-01T12:00:00Z",
+}
+
+
+class TestOldFiles:
+    def test_the_first_schema_is_read(self) -> None:
+        read = from_text(json.dumps(FIRST_SCHEMA).encode())
+        assert read.schema_version == 2
+        assert (read.library_version, read.machine.platform, read.seconds) == ("0.0.9", "Linux, CPU", 2.0)
+        assert read.values == {"SNC": Value(score=0.25), "NK": Value(score=None, reason="a single neuron")}
+        assert read.cell == Cell(**CELL)
+        assert from_text(to_text(read).encode()) == read
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"schema_version": 3}, "newer alebrije"),
+            ({"schema_version": "1"}, "not a result"),
+            ({"schema_version": True}, "not a result"),
+            ({"schema_version": 0}, "not a result"),
+            ({"values": 3}, "damaged"),
+            ({"values": {"SNC": "much"}}, "damaged"),
+            ({"key": "0" * 64}, "key is not that of the cell"),
+            ({"surprise": 1}, "surprise"),
+            ({"machine": None}, "damaged"),
+            ({"schema_version": 2}, "checksum"),
+        ],
+    )
+    def test_others_are_refused(self, change: dict[str, Any], said: str) -> None:
+        with pytest.raises(InputError, match=said) as caught:
+            from_text(json.dumps(FIRST_SCHEMA | change).encode())
+        assert "\n" not in str(caught.value)
+
+
+PINNED = "7c906bf259293faa318e581f5697b77783192e280ec24f888e94bdea3deee983"

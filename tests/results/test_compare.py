@@ -1,0 +1,116 @@
+"""Runs beside each other and beside the papers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alebrije.errors import InputError
+from alebrije.results import Cell, Machine, Result, Store, Value, compare
+
+MACHINE = Machine(python="3.12", torch="2.11", platform="Linux", device="cpu")
+
+
+def filled(folder: Path, scores: list[float], metric: str = "SNC", **labels: Any) -> Store:
+    labels = {"model": "beta-vae", "world": "dsprites"} | labels
+    store = Store(folder)
+    for seed, score in enumerate(scores):
+        cell = Cell(study="neurons", labels=labels | {"seed": seed}, inputs=labels | {"seed": seed, "run": folder.name})
+        store.put(Result.done(cell, {metric: score}, seconds=1, machine=MACHINE))
+    return store
+
+
+class TestRuns:
+    def test_differences(self, tmp_path: Path) -> None:
+        filled(tmp_path / "a", [0.20, 0.22, 0.24])
+        filled(tmp_path / "b", [0.21, 0.23, 0.25])
+        filled(tmp_path / "c", [0.50, 0.52, 0.54])
+        (row,) = (compared := compare([tmp_path / name for name in "abc"])).rows
+        assert compared.columns[:6] == ("study", "model", "world", "metric", "a", "b")
+        assert row["b - a"].value == pytest.approx(0.01)
+        assert row["c - a"].value == pytest.approx(0.30)
+        assert (row["b - a within"], row["c - a within"]) == (True, False)
+        assert row["a"].n == 3
+        assert "published" not in compared.columns
+
+    def test_rows_that_only_one_run_has(self, tmp_path: Path) -> None:
+        compared = compare({"one": filled(tmp_path / "a", [1]), "two": filled(tmp_path / "b", [2], model="ae")})
+        assert len(compared) == 2
+        assert compared.rows[0].get("two") is None
+        assert compared.rows[0].get("two - one") is None
+        for form in ("text", "csv", "markdown", "latex", "json"):
+            assert compared.render(form)  # type: ignore[arg-type]
+        assert len(json.loads(compared.render("json"))["rows"]) == 2
+
+    def test_names_tell_folders_apart(self, tmp_path: Path) -> None:
+        for name in ("x", "y"):
+            filled(tmp_path / name / "results", [1.0])
+        compared = compare([tmp_path / "x" / "results", tmp_path / "y" / "results"])
+        assert compared.columns[4:6] == ("x/results", "y/results")
+        filled(tmp_path / "metric", [1.0])
+        assert "metric (run)" in compare([tmp_path / "metric"]).columns
+
+    def test_a_query(self, tmp_path: Path) -> None:
+        store = filled(tmp_path / "a", [1])
+        filled(tmp_path / "a", [1], model="ae")
+        assert len(compare([store], query="model=ae")) == 1
+
+    @pytest.mark.parametrize("stores", [[], {}])
+    def test_nothing_to_compare(self, stores: Any) -> None:
+        with pytest.raises(InputError, match="nothing to compare"):
+            compare(stores)
+
+    def test_refusals(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="no results here"):
+            compare([tmp_path / "missing"])
+        filled(tmp_path / "a", [1])
+        with pytest.raises(InputError, match="with itself"):
+            compare([tmp_path / "a", Store(tmp_path / "x" / ".." / "a")])
+
+
+class TestPapers:
+    def test_a_number_beside_ours(self, tmp_path: Path) -> None:
+        compared = compare([filled(tmp_path / "a", [0.23, 0.25, 0.27])], published=True)
+        (row,) = compared.rows
+        assert (row["published"].value, row["source"]) == (0.248, "Mahon et al. 2024, Table 2")
+        assert row["a - published"].value == pytest.approx(0.002)
+        assert row["a - published within"] is True
+        far = compare([filled(tmp_path / "b", [0.53, 0.55, 0.57])], published=True).rows[0]
+        assert far["b - published within"] is False
+
+    def test_sizes_and_doubts_are_told(self, tmp_path: Path) -> None:
+        (row,) = compare([filled(tmp_path / "a", [0.2], world="rooms", size="small")], published=True).rows
+        assert "chance" in row["notes"]
+        assert "'small'" in row["notes"]
+
+    def test_a_number_without_spread_against_one_seed(self, tmp_path: Path) -> None:
+        labels = {"model": "i2i-vit", "world": "sprites", "rule": "S-A", "alpha": 0.6}
+        store = filled(tmp_path / "a", [30.0], "out-of-distribution error", **labels)
+        (row,) = compare([store], published=True).rows
+        assert row["a - published"].value == pytest.approx(5.28)
+        assert row["a - published within"] is None
+        cell = Cell(study="imagination", labels=labels, inputs={})
+        value = Value(score=30.0, interval={"low": 20.0, "high": 40.0})
+        other = Store(tmp_path / "b")
+        other.put(Result.done(cell, {"mse-sum": value}, seconds=1, machine=MACHINE))
+        (row,) = compare([other], published=True).rows
+        assert row["b - published within"] is True
+
+    def test_several_are_named_and_none_chosen(self, tmp_path: Path) -> None:
+        labels = {"model": "slot-attention", "occluded": True, "world": None}
+        (row,) = compare([filled(tmp_path / "a", [0.5, 0.6], "coat", **labels)], published=True).rows
+        assert row["source"].startswith("4 numbers fit")
+        assert "published" not in row
+
+    def test_several_that_are_equal_are_one(self, tmp_path: Path) -> None:
+        labels = {"model": "slot-attention", "occluded": True, "train_set": "iid", "world": None}
+        (row,) = compare([filled(tmp_path / "a", [0.9], "fg-ari", **labels)], published=True).rows
+        assert row["published"].value == 0.9553
+
+    def test_what_no_paper_has(self, tmp_path: Path) -> None:
+        compared = compare([filled(tmp_path / "a", [0.5], model="<script>")], published=True)
+        assert compared.rows[0].get("published") is None
+        assert "<script>" not in compared.render("markdown")

@@ -1,0 +1,188 @@
+"""Many cells: only what is missing is computed, and nothing that was found is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from alebrije.errors import InputError
+from alebrije.results import Cell, Result, Store, Value
+from alebrije.studies.cells import Job, Tally, estimate, in_shard, run_jobs
+
+
+def square(number: int, note: Path | None = None, pause: float = 0.0) -> Mapping[str, Value | float]:
+    time.sleep(pause)
+    if note is not None:
+        (note / f"{number}-{os.urandom(4).hex()}").touch()  # one file for every time it was computed
+    return {"square": float(number**2)}
+
+
+def broken(number: int) -> Mapping[str, Value | float]:
+    raise ZeroDivisionError(f"cell {number} cannot be")
+
+
+def deadly(number: int) -> Mapping[str, Value | float]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def job(number: int, work: object = square, **arguments: object) -> Job:
+    cell = Cell(study="squares", labels={"number": number}, inputs={"number": number})
+    return Job(cell, partial(work, number, **arguments))  # type: ignore[operator]
+
+
+def scores(store: Store) -> dict[object, float | None]:
+    return {
+        result.cell.labels["number"]: result.values["square"].score for result in store.all() if result.status == "done"
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_thousand_cells_are_computed_once(tmp_path: Path, workers: int) -> None:
+    store, notes = Store(tmp_path / "results"), tmp_path / "notes"
+    notes.mkdir()
+    jobs = [job(number, note=notes) for number in range(1000)]
+    tally = run_jobs(jobs, store, workers=workers)
+    assert (tally.done, tally.kept, tally.failed) == (1000, 0, [])
+    assert scores(store) == {number: float(number**2) for number in range(1000)}
+    again = run_jobs(jobs, store, workers=workers)
+    assert (again.done, again.kept) == (0, 1000)
+    more = run_jobs([*jobs, job(1000, note=notes)], store)
+    assert (more.done, more.kept) == (1, 1000)
+    assert len(list(notes.iterdir())) == 1001
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_cell_that_fails_is_stored_and_the_others_go_on(tmp_path: Path, workers: int) -> None:
+    store = Store(tmp_path)
+    jobs = [job(0), job(1, broken), job(2), job(3)]
+    tally = run_jobs(jobs, store, workers=workers)
+    assert (tally.done, len(tally.failed)) == (3, 1)
+    assert "ZeroDivisionError: cell 1 cannot be" in (tally.failed[0].traceback or "")
+    assert [result.cell.labels["number"] for result in store.failed()] == [1]
+    mended = run_jobs([job(0), job(1), job(2), job(3)], store, workers=workers)
+    assert (mended.done, mended.kept) == (1, 3)
+    assert store.failed() == []
+    assert scores(store)[1] == 1.0
+
+
+def test_a_worker_that_dies_takes_only_its_own_cell_with_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    tally = run_jobs([job(0), job(1, deadly), job(2, pause=0.2), job(3)], store, workers=2)
+    assert [result.cell.labels["number"] for result in tally.failed] == [1]
+    assert "LostWorkerError" in (tally.failed[0].traceback or "")
+    assert scores(store) == {0: 0.0, 2: 4.0, 3: 9.0}
+    assert tally.done == 3
+
+
+def test_shards_are_parts_of_the_whole_in_any_order(tmp_path: Path) -> None:
+    jobs = [job(number) for number in range(50)]
+    parts = [{one.cell.key for one in in_shard(jobs, (part, 4))} for part in (1, 2, 3, 4)]
+    assert sum(map(len, parts)) == 50
+    assert set().union(*parts) == {one.cell.key for one in jobs}
+    assert {one.cell.key for one in in_shard(jobs[::-1], (2, 4))} == parts[1]
+    store = Store(tmp_path)
+    for part in (3, 1, 4, 2):
+        run_jobs(jobs, store, shard=(part, 4))
+    assert len(scores(store)) == 50
+
+
+@pytest.mark.parametrize("shard", [(0, 4), (5, 4), (1, 0), (-1, 2)])
+def test_shards_that_are_none_are_refused(shard: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="i from 1 to n"):
+        in_shard([], shard)
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[int, int, object]] = []
+    run_jobs(
+        [job(number) for number in range(3)],
+        Store(tmp_path),
+        progress=lambda done, total, cell, left: told.append((done, total, cell.labels["number"])),
+    )
+    assert told == [(1, 3, 0), (2, 3, 1), (3, 3, 2)]
+
+
+def test_the_time_that_is_left_follows_what_was_done(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    jobs = [job(number) for number in range(5)]
+    assert estimate(jobs, store) is None
+    for number, seconds in enumerate((1.0, 2.0, 9.0)):
+        store.put(Result.done(jobs[number].cell, {"square": 0.0}, seconds=seconds))
+    assert estimate(jobs, store) == 4.0
+
+
+def test_the_tally_reads_well() -> None:
+    assert str(Tally(kept=1200, done=3)) == "3 computed, 1,200 there already, 0 failed"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_study_cells import job
+from alebrije.results import Store
+from alebrije.studies.cells import run_jobs
+run_jobs([job(number, pause=0.01) for number in range(60)], Store(Path({folder!r})), workers={workers})
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_at_random_moments_it_ends_as_if_undisturbed(tmp_path: Path, workers: int) -> None:
+    chance = random.Random(workers)
+    folder = tmp_path / "killed"
+    code = textwrap.dedent(KILLED).format(tests=str(Path(__file__).parent), folder=str(folder), workers=workers)
+    for _ in range(3):
+        before = len(list(folder.glob("*.json"))) if folder.exists() else 0
+        process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        limit = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < limit:
+            there = len(list(folder.glob("*.json"))) if folder.exists() else 0
+            if there > before + 2:
+                time.sleep(chance.random() * 0.1)
+                break
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    store = Store(folder)
+    found = scores(store)
+    assert len(found) >= 3
+    tally = run_jobs([job(number) for number in range(60)], store)
+    assert tally.kept == len(found)
+    assert tally.failed == []
+    whole = Store(tmp_path / "whole")
+    run_jobs([job(number) for number in range(60)], whole)
+    assert scores(store) == scores(whole)
+
+
+def test_two_runs_share_a_folder(tmp_path: Path) -> None:
+    code = textwrap.dedent(KILLED).format(tests=str(Path(__file__).parent), folder=str(tmp_path), workers=1)
+    both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait(timeout=120) for process in both] == [0, 0]
+    assert scores(Store(tmp_path)) == {number: float(number**2) for number in range(60)}
+
+
+def test_ray_that_is_absent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray.util.joblib", None)
+    with pytest.raises(InputError, match="needs the package ray"):
+        run_jobs([job(0)], Store(tmp_path), backend="ray")
+
+
+def test_ray_computes_the_same(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        tally = run_jobs([job(number) for number in range(8)], Store(tmp_path), workers=2, backend="ray")
+    finally:
+        ray.shutdown()
+    assert tally.done == 8
