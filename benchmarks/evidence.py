@@ -195,10 +195,10 @@ def main() -> None:
     if told.list or told.folder is None:
         print("\n".join(runs()))
         return
-    told.folder.mkdir(parents=True, exist_ok=True)
     for name in told.runs:
         if name not in runs():
             parser.error(f"there is no run {name}; --list shows them")
+    told.folder.mkdir(parents=True, exist_ok=True)
     for name in told.runs:
         run(name, told.folder, torch.device(told.device), told.steps)
 

@@ -39,9 +39,9 @@ def start_as_keras(module: nn.Module) -> None:
         nn.init.zeros_(module.bias_hh)
 
 
-def layer_norm(size: int) -> nn.LayerNorm:
-    """A layer norm over channels with the epsilon of Keras."""
-    return nn.LayerNorm(size, eps=1e-3)
+def layer_norm(size: int, epsilon: float = 1e-3) -> nn.LayerNorm:
+    """A layer norm over channels, unless told otherwise with the epsilon of Keras."""
+    return nn.LayerNorm(size, eps=epsilon)
 
 
 class SlotAttention(nn.Module):
@@ -53,7 +53,7 @@ class SlotAttention(nn.Module):
     (1e-8: SAVi; 1.0: BO-QSA, where a slot that wins little is then moved little).
     With `bilevel`, only the last step is differentiated, and its gradient with respect to the slots that go into it is
     handed to the initial slots, straight through the steps before (BO-QSA). `drop_path` is the chance that an image
-    skips the MLP in training.
+    skips the MLP in training. `norm_epsilon` is that of the layer norms: Keras' here, 1e-5 in models born in torch.
 
     >>> grouping = SlotAttention(64, 64, projections=128, hidden=256)
     >>> slots, attention = grouping(torch.rand(2, 100, 64), torch.randn(2, 7, 64), iterations=3)
@@ -72,6 +72,7 @@ class SlotAttention(nn.Module):
         epsilon_on: Literal["attention", "sum"] = "attention",
         bilevel: bool = False,
         drop_path: float = 0.0,
+        norm_epsilon: float = 1e-3,
     ) -> None:
         super().__init__()
         if epsilon_on not in ("attention", "sum"):
@@ -79,13 +80,15 @@ class SlotAttention(nn.Module):
         if epsilon <= 0:
             raise InputError(f"epsilon must be positive, not {epsilon}")
         self.epsilon, self.epsilon_on, self.bilevel, self.drop_path = epsilon, epsilon_on, bilevel, drop_path
-        self.input_norm, self.slot_norm = layer_norm(inputs), layer_norm(slots)
+        self.input_norm, self.slot_norm = layer_norm(inputs, norm_epsilon), layer_norm(slots, norm_epsilon)
         self.queries = nn.Linear(slots, projections, bias=False)
         self.keys = nn.Linear(inputs, projections, bias=False)
         self.values = nn.Linear(inputs, projections, bias=False)
         self.gru = nn.GRUCell(projections, slots)
         self.mlp = (
-            nn.Sequential(layer_norm(slots), nn.Linear(slots, hidden), nn.ReLU(), nn.Linear(hidden, slots))
+            nn.Sequential(
+                layer_norm(slots, norm_epsilon), nn.Linear(slots, hidden), nn.ReLU(), nn.Linear(hidden, slots)
+            )
             if hidden
             else None
         )

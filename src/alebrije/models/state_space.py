@@ -225,7 +225,7 @@ class SAVi(nn.Module):
             nn.LayerNorm(features), linear(features, features, relu=True), nn.ReLU(), linear(features, features)
         )
         self.initial = RandomSlots(slot_size)
-        self.corrector = SlotAttention(features, slot_size, projections=slot_size, hidden=hidden)
+        self.corrector = SlotAttention(features, slot_size, projections=slot_size, hidden=hidden, norm_epsilon=1e-5)
         self.predictor = Transformer(width=slot_size, blocks=predictor_blocks, heads=predictor_heads)
         self.drawn_positions = SoftPositions(slot_size, "half-pixel")
         self.deconvolutions = deconvolutions(slot_size, channels, 4, doublings)

@@ -48,6 +48,7 @@ SVIB_PAPER = Preset(
         clip_by="largest",
         clip_each=True,
     ),
+    # the release clips the encoder of the state-space models together with their dynamics
     "SVIB, Table 7; warm-up, half-life and clipping as released",
     batches={"clevr": 40, "clevrtex": 40},
 )
