@@ -182,7 +182,7 @@ class TestOutputs:
             {"last_hidden_state": codes[:, None].expand(-1, 5, -1)},
             SimpleNamespace(image_embeds=codes, text_embeds=None),
         ],
-        ids=str,
+        ids=lambda output: type(output).__name__,
     )
     def test_vectors(self, output: Any, images: Tensor) -> None:
         found, _ = self.read(output, images)
@@ -231,7 +231,7 @@ class TestOutputs:
             ({"slots": codes}, r"slots that the model returned must have the shape \[B, K, D\]"),
             ({"slots": slots, "masks": masks[:, :1]}, "2 slots but 1 masks"),
         ],
-        ids=str,
+        ids=lambda output: type(output).__name__,
     )
     def test_everything_else_is_refused(self, output: Any, sentence: str, images: Tensor) -> None:
         with pytest.raises(InputError, match=sentence):
