@@ -1,4 +1,4 @@
-"""Trains the runs that docs/evidence.md tells of and stores what each found as small JSON and a picture.
+"""Runs on a GPU that show what the baselines learn; what each found is stored as small JSON and a picture.
 
     python benchmarks/evidence.py FOLDER [--device cuda] [--steps N] RUN...
     python benchmarks/evidence.py --list
