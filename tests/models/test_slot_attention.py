@@ -352,16 +352,22 @@ def test_bad_input() -> None:
 # Learning
 
 PALETTE = torch.tensor([[1, 0.1, 0.1], [0.1, 1, 0.1], [0.2, 0.3, 1], [1, 1, 0.1], [1, 0.1, 1], [0.1, 1, 1]])
+SMALL = {"size": 16, "slots": 3, "channels": 16, "slot_size": 32, "hidden": 64, "decoder_layers": 1}
 
 
-def two_squares(n: int, seed: int, size: int = 16, side: int = 6, gap: int = 2) -> tuple[Tensor, Tensor]:
-    """Images of two squares of different colours beside each other on a dim ground of any colour, and their labels."""
+def two_squares(n: int, seed: int, ground: float = 0.5, gap: int = 4) -> tuple[Tensor, Tensor]:
+    """Images of a left and a right square of different colours on a ground of any colour up to `ground`, and labels.
+
+    With a gap of 4 the squares move only up and down. A cut down the middle separates them in every image, so that it
+    is the score with the ground (not the one with `ignore=0`) that tells whether the squares were found.
+    """
+    size, side = 16, 6
     generator = torch.Generator().manual_seed(seed)
     spare = size - 2 * side - gap
     left = (torch.rand(n, 2, generator=generator).sort(1).values * (spare + 1)).long() + torch.tensor([0, side + gap])
     top = torch.randint(0, size - side + 1, (n, 2), generator=generator)
     colours = PALETTE[torch.rand(n, len(PALETTE), generator=generator).argsort(1)[:, :2]]  # [n, 2, 3]
-    images = 0.5 * torch.rand(n, 3, 1, 1, generator=generator).expand(-1, -1, size, size)
+    images = ground * torch.rand(n, 3, 1, 1, generator=generator).expand(-1, -1, size, size)
     labels = torch.zeros(n, size, size, dtype=torch.long)
     places = torch.arange(size)
     for square in range(2):
@@ -374,32 +380,55 @@ def two_squares(n: int, seed: int, size: int = 16, side: int = 6, gap: int = 2) 
     return images, labels
 
 
-def test_slot_attention_finds_two_squares_and_their_ground() -> None:
-    """Seeds 0 to 3 end at 0.946, 0.988, 0.990, 0.985 with the ground and at 0.929, 0.978, 0.982, 0.975 without it."""
-    torch.manual_seed(1)
-    model = SlotAttentionAutoencoder(
-        size=16,
-        slots=3,
-        initial="learned",
-        iterations=1,
-        channels=16,
-        slot_size=32,
-        projections=32,
-        hidden=64,
-        decoder_layers=1,
-        encoder_stride=2,
-    )
-    optimiser = torch.optim.Adam(model.parameters(), 2e-3, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (1500 - step) / 450))
-    for step in range(1500):
-        loss = model.training_loss({"images": two_squares(16, seed=step)[0]}, torch.tensor(float(step)))["loss"]
+def learn_two_squares(
+    model: nn.Module,
+    *,
+    lr: float,
+    steps: int,
+    decay: int,
+    seed: int = 0,
+    **world: float,
+) -> tuple[float, float]:
+    """The adjusted Rand index on new images after training, with and without the ground."""
+    optimiser = torch.optim.Adam(model.parameters(), lr, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (steps - step) / decay))
+    for step in range(steps):
+        images, _ = two_squares(16, seed=seed * 10**7 + step, **world)
+        loss = model.training_loss({"images": images}, torch.tensor(float(step)))["loss"]
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-    images, labels = two_squares(64, seed=10**6)
+    images, labels = two_squares(128, seed=10**6, **world)
     with torch.no_grad():
         found = labels_from_masks(model.eval()(images).masks)
-    assert adjusted_rand_index(labels, found).mean() > 0.9
-    assert adjusted_rand_index(labels, found, ignore=0).mean() > 0.9
+    whole, foreground = adjusted_rand_index(labels, found), adjusted_rand_index(labels, found, ignore=0)
+    return float(whole.mean()), float(foreground.mean())
+
+
+def test_slot_attention_finds_two_squares_and_their_ground() -> None:
+    """Seeds 0 to 3 end at 0.946, 0.988, 0.990, 0.985 with the ground and at 0.929, 0.978, 0.982, 0.975 without it."""
+    torch.manual_seed(1)
+    model = SlotAttentionAutoencoder(**SMALL, projections=32, initial="learned", iterations=1, encoder_stride=2)
+    whole, foreground = learn_two_squares(model, lr=2e-3, steps=1500, decay=450, gap=2)
+    assert whole > 0.9
+    assert foreground > 0.9
+
+
+def test_slot_attention_tells_two_squares_apart_from_random_slots() -> None:
+    """Seeds 0 to 4 end at 0.987 or more with the ground; after 2,200 steps one of seven still shared it (0.746)."""
+    torch.manual_seed(0)
+    model = SlotAttentionAutoencoder(**SMALL, projections=32, initial="random", encoder_stride=2)
+    whole, foreground = learn_two_squares(model, lr=3e-3, steps=3000, decay=900)
+    assert whole > 0.9
+    assert foreground > 0.9
+
+
+def test_bo_qsa_finds_two_squares_and_their_ground() -> None:
+    """Seeds 0 to 6 end at 0.999 or more, with the ground and without it."""
+    torch.manual_seed(0)
+    model = BoQsaAutoencoder(**SMALL, projections=32, drop_path=0.0, noise_steps=200)
+    whole, foreground = learn_two_squares(model, lr=2e-3, steps=2200, decay=800)
+    assert whole > 0.9
+    assert foreground > 0.9
