@@ -177,6 +177,7 @@ class TestRecords:
     def test_a_default_that_is_named_is_no_difference(self, tmp_path: Path) -> None:
         tiny().settle(tmp_path)
         tiny(settings={"latents": 10, "weight_decay": 0}).settle(tmp_path)
+        assert read_plan(tmp_path).settings["latents"] == 10
 
     def test_settings_that_an_older_version_did_not_know_have_their_defaults(self, tmp_path: Path) -> None:
         made = tiny()
@@ -325,9 +326,9 @@ class TestRefusals:
 
     def test_the_largest_seed_can_be_used(self) -> None:
         made = tiny("i2i-vit", seed=10**15 - 1)
-        made.new_model()
-        made.drawing("validation").scenes(0, 1)
-        torch.Generator().manual_seed(made.seed * 1_000 + 7)
+        assert made.new_model().training
+        assert len(made.drawing("validation").scenes(0, 1)) == 1
+        assert torch.Generator().manual_seed(made.seed * 1_000 + 7).initial_seed() == made.seed * 1_000 + 7
 
     def test_a_rehearsal_says_no_more_than_it_must(self, recwarn: pytest.WarningsRecorder) -> None:
         with pytest.raises(InputError) as refused:
