@@ -77,6 +77,17 @@ def solid(device: str) -> list[dict[str, Any]]:
     return rows
 
 
+def growth(device: str, count: int = 4096) -> list[dict[str, Any]]:
+    """How the cost of an image grows with pixels and objects: all from batches of `count`, in one run."""
+    rows: list[dict[str, Any]] = []
+    for objects, size in ((2, 64), (2, 128), (2, 240), (5, 128), (10, 128)):
+        world, scenes = crowd(objects, count)
+        found = rate(world, scenes, size, device, compile=device == "cuda")
+        rows.append({"objects": objects, "size": size, "batch": count, "images per second": found})
+        print(f"batches of {count}: {objects} objects, {size} px: {found:,.0f} images/s", flush=True)
+    return rows
+
+
 def compiling() -> dict[str, float]:
     """What torch.compile costs and brings: one batch before, the first with it, one after."""
     world, scenes = crowd(2, 2048)
@@ -113,7 +124,7 @@ def main() -> None:
     found[device] = report
     stages: dict[str, Callable[[], Any]] = {"clevr": lambda: solid(device), "others": lambda: others(device)}
     if device == "cuda":
-        stages = {"torch.compile": compiling, **stages}
+        stages = {"torch.compile": compiling, **stages, "equal batches": lambda: growth(device)}
     for name, stage in stages.items():
         report[name] = stage()
         path.write_text(json.dumps(found, indent=2) + "\n")
