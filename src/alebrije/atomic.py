@@ -15,7 +15,7 @@ from alebrije.errors import InputError
 PART = ".part"  # how the name of what is not yet whole ends; it begins with a dot
 
 
-def write_atomically(path: str | Path, text: str, *, replace: bool = True) -> None:
+def write_atomically(path: str | Path, text: str | bytes, *, replace: bool = True) -> None:
     """Writes `text` beside `path`, syncs it and renames it: a killed process or a full disk leaves the old file.
 
     Without `replace` a file that is there stays, also if another process wrote it a moment ago.
@@ -29,8 +29,8 @@ def write_atomically(path: str | Path, text: str, *, replace: bool = True) -> No
         raise InputError(f"{path}: is a folder")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())

@@ -374,6 +374,11 @@ class SlotAttentionAutoencoder(nn.Module):
         reconstruction, masks = mix(*self.decoder(found))
         return Encoding(slots=found, masks=masks, reconstruction=(reconstruction + 1) / 2)
 
+    def decode(self, slots: Tensor) -> Tensor:
+        """Images [B, 3, S, S] of slots [B, K, D]."""
+        reconstruction, _ = mix(*self.decoder(slots))
+        return (reconstruction + 1) / 2
+
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
         """The mean squared error of the reconstruction at the scale -1..1."""
         images = self.signed(batch["images"])

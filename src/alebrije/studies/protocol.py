@@ -1,0 +1,93 @@
+"""What every study has in common: what can be asked of it, its cells, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Literal
+
+from alebrije.errors import InputError
+from alebrije.models.catalog import suggestion
+from alebrije.results import Result
+from alebrije.studies.cells import Backend, Job, Progress, Tally, run_jobs
+from alebrije.studies.folder import Folder
+from alebrije.studies.subjects import Subject
+
+Size = Literal["tiny", "small", "paper"]
+SIZES: tuple[Size, ...] = ("tiny", "small", "paper")
+STUDY_NAMES = ("analogy", "imagination", "grouping", "neurons")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is wanted of a study; what is empty is left to the study and its size.
+
+    `models` are names of references or of models that are trained for the study (`alebrije models`), or specs;
+    `subjects` are examined besides, as they are. `metrics` are names of values, to compute no others.
+    """
+
+    size: Size = "small"
+    models: tuple[str, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    metrics: tuple[str, ...] = ()
+    worlds: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    alphas: tuple[float, ...] = ()
+    seeds: int | None = None  # trainings of each model, numbered from 0
+    device: str = "cpu"
+    only_subjects: bool = False  # nothing is examined but `subjects`
+
+    def wants(self, metric: str) -> bool:
+        """Whether a value is to be computed."""
+        return not self.metrics or metric.lower() in {name.lower() for name in self.metrics}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A protocol: its cells, and what is found in all of them together."""
+
+    name: str
+    title: str
+    question: str
+    cites: str
+    jobs: Callable[[Folder, Ask], list[Job]]
+    metrics: tuple[str, ...]  # names of the values that its cells may have
+    after: Callable[[Sequence[Result]], list[Job]] = lambda results: []
+
+
+def get(name: str) -> Study:
+    """A study by its name."""
+    if name not in STUDY_NAMES:
+        raise InputError(f"there is no study {name!r}{suggestion(name, list(STUDY_NAMES))}")
+    study: Study = import_module(f"alebrije.studies.{name}").STUDY
+    return study
+
+
+def studies() -> Mapping[str, Study]:
+    """All four studies by name."""
+    return {name: get(name) for name in STUDY_NAMES}
+
+
+def run_study(
+    study: Study,
+    folder: Folder,
+    ask: Ask,
+    *,
+    workers: int = 1,
+    backend: Backend = "local",
+    shard: tuple[int, int] = (1, 1),
+    progress: Progress | None = None,
+) -> Tally:
+    """Compute what is missing of a study; then, once every cell is there, what is found in all of them together."""
+    jobs = study.jobs(folder, ask)
+    tally = run_jobs(jobs, folder.store, workers=workers, backend=backend, shard=shard, progress=progress)
+    cells = {job.cell.key for job in jobs}
+    done = [result for result in folder.store.all() if result.key in cells and result.status == "done"]
+    if len(done) == len(cells) and not ask.only_subjects:
+        more = run_jobs(study.after(done), folder.store)
+        tally.done += more.done
+        tally.kept += more.kept
+        tally.failed += more.failed
+        tally.seconds += more.seconds
+    return tally
