@@ -1,0 +1,48 @@
+"""The command `alebrije`: parses, calls, prints. Heavy imports wait until a subcommand needs them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import tyro
+
+from alebrije.cli.demo import Demo, Version
+from alebrije.cli.examining import Check
+from alebrije.cli.making import Make, Show
+from alebrije.cli.scoring import Metrics, Score
+from alebrije.cli.training import Models, Train
+from alebrije.errors import DivergedError, InputError
+
+_COMMANDS = (
+    Annotated[Score, tyro.conf.subcommand("score")]
+    | Annotated[Metrics, tyro.conf.subcommand("metrics")]
+    | Annotated[Make, tyro.conf.subcommand("make")]
+    | Annotated[Show, tyro.conf.subcommand("show")]
+    | Annotated[Models, tyro.conf.subcommand("models")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Version, tyro.conf.subcommand("version")]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs one subcommand; input that cannot be used ends in one sentence and exit code 2."""
+    command = tyro.cli(
+        _COMMANDS,
+        prog="alebrije",
+        description="Tells whether a vision model understands a scene as parts that recombine.",
+        args=arguments,
+    )
+    try:
+        command.run()
+    except InputError as error:
+        print(f"alebrije: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (OSError, DivergedError) as error:
+        print(f"alebrije: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("alebrije: stopped", file=sys.stderr)
+        sys.exit(130)
