@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -178,11 +178,35 @@ def test_ray_that_is_absent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         run_jobs([job(0)], Store(tmp_path), backend="ray")
 
 
+@pytest.fixture(scope="module")
+def ray() -> Iterator[None]:
+    """A cluster of one machine with two processes."""
+    module = pytest.importorskip("ray")
+    # a worker on another machine finds what is installed there; here the tests are found as well
+    runtime = {"env_vars": {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}}
+    module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=runtime)
+    yield
+    module.shutdown()
+
+
+@pytest.mark.usefixtures("ray")
 def test_ray_computes_the_same(tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False)
-    try:
-        tally = run_jobs([job(number) for number in range(8)], Store(tmp_path), workers=2, backend="ray")
-    finally:
-        ray.shutdown()
-    assert tally.done == 8
+    heard: list[int] = []
+    jobs = [*(job(number, pause=0.2) for number in range(12)), job(12, broken)]
+    store = Store(tmp_path)
+    tally = run_jobs(jobs, store, workers=2, backend="ray", progress=lambda done, total, cell, left: heard.append(done))
+    assert (tally.done, tally.kept, len(tally.failed)) == (12, 0, 1)
+    assert heard == list(range(1, 14))
+    assert scores(store) == {number: number**2 for number in range(12)}
+    assert "ZeroDivisionError" in (tally.failed[0].traceback or "")
+    again = run_jobs(jobs[:12], store, workers=2, backend="ray")
+    assert (again.done, again.kept) == (0, 12)
+
+
+@pytest.mark.usefixtures("ray")
+def test_ray_loses_a_worker(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    tally = run_jobs([job(0), job(1, deadly), job(2), job(3)], store, workers=2, backend="ray")
+    assert scores(store) == {0: 0, 2: 4, 3: 9}
+    assert [result.cell.labels["number"] for result in tally.failed] == [1]
+    assert "LostWorkerError" in (tally.failed[0].traceback or "")

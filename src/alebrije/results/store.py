@@ -67,6 +67,10 @@ class Store:
             found = _best(self._read(path for path in self._files(key[:_KEY]) if path != near)).get(key)
         return found
 
+    def has_file(self, cell: Cell) -> bool:
+        """Whether something is stored under the name of a cell, which `get` may still refuse."""
+        return any((self.folder / name_of(cell, ending)).exists() for ending in (DONE, FAILED))
+
     def put(self, result: Result) -> Result:
         """Stores a result and gives what is now stored for its cell.
 

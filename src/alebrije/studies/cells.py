@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,7 @@ from alebrije.errors import InputError
 from alebrije.results import Cell, Result, Store, Value
 
 Backend = Literal["local", "ray"]
+_LOOK_EVERY = 0.5  # seconds, for what others have stored
 Progress = Callable[[int, int, Cell, float], object]  # done, of how many, the last one, seconds left
 
 
@@ -40,6 +41,11 @@ class Tally:
     done: int = 0
     failed: list[Result] = field(default_factory=list)
     seconds: float = 0.0  # of work, added up over processes
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.kept + other.kept, self.done + other.done, self.failed + other.failed, self.seconds + other.seconds
+        )
 
     def __str__(self) -> str:
         return f"{self.done:,} computed, {self.kept:,} there already, {len(self.failed):,} failed"
@@ -111,20 +117,47 @@ def _computed(jobs: Sequence[Job], folder: Path, workers: int, backend: Backend)
     if workers == 1 and backend == "local":
         yield from (_compute(job, folder) for job in jobs)
         return
+    lost = _lost_workers(backend)
     waiting = {job.cell.key: job for job in jobs}
     try:
-        with _backend(backend):
-            for result in Parallel(n_jobs=workers, return_as="generator_unordered")(
-                delayed(_compute)(job, folder) for job in jobs
-            ):
-                waiting.pop(result.key, None)
-                yield result
-    except TerminatedWorkerError:
+        for result in (_on_ray if backend == "ray" else _on_this_machine)(jobs, folder, workers):
+            waiting.pop(result.key, None)
+            yield result
+    except lost:
         # a pool does not say which of its processes died of what: those that are left go one at a time
-        yield from _one_by_one(waiting.values(), folder)
+        yield from _one_by_one(waiting.values(), folder, backend, lost)
 
 
-def _one_by_one(jobs: Iterable[Job], folder: Path) -> Iterator[Result]:
+def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: int) -> Iterator[Result]:
+    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(delayed(_compute)(job, folder) for job in jobs)
+
+
+def _on_ray(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[Result]:
+    """As they come where the cluster shares the folder, and else at the end, for Ray gives all answers together."""
+    store, waiting = Store(folder), {job.cell.key: job.cell for job in jobs}
+    with ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(_all_on_ray, jobs, folder, workers)
+        while not wait([answers], timeout=_LOOK_EVERY).done:
+            for cell in list(waiting.values()):
+                if store.has_file(cell) and (result := store.get(cell)) is not None:
+                    del waiting[cell.key]
+                    yield result
+        for result in answers.result():
+            if result.key in waiting:
+                yield store.put(result)  # a machine with a disk of its own keeps it there
+
+
+def _all_on_ray(jobs: Iterable[Job], folder: Path, workers: int) -> list[Result]:
+    """One worker would be this process itself, so it means all that the cluster has."""
+    with parallel_config(backend="ray"):
+        calls = (delayed(_compute)(job, folder) for job in jobs)
+        found: list[Result] = Parallel(n_jobs=-1 if workers == 1 else workers, batch_size=1)(calls)
+    return found
+
+
+def _one_by_one(
+    jobs: Iterable[Job], folder: Path, backend: Backend, lost: tuple[type[BaseException], ...]
+) -> Iterator[Result]:
     """Each job in a process that may die of it."""
     store = Store(folder)
     for job in jobs:
@@ -134,11 +167,27 @@ def _one_by_one(jobs: Iterable[Job], folder: Path) -> Iterator[Result]:
             yield there
             continue
         try:
-            (result,) = Parallel(n_jobs=2)([delayed(_compute)(job, folder)])
-        except TerminatedWorkerError:
+            if backend == "ray":
+                (result,) = _all_on_ray([job], folder, 2)
+            else:
+                (result,) = Parallel(n_jobs=2)([delayed(_compute)(job, folder)])
+        except lost:
             error = LostWorkerError("the process that computed this cell was killed, perhaps for want of memory")
-            result = store.put(Result.failed(job.cell, error, seconds=time.perf_counter() - started))
-        yield result
+            result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
+        yield store.put(result)
+
+
+def _lost_workers(backend: Backend) -> tuple[type[BaseException], ...]:
+    """What is raised when a process of a pool dies; Ray is made ready."""
+    if backend == "local":
+        return (TerminatedWorkerError,)
+    try:
+        from ray.exceptions import RayError  # type: ignore[import-not-found, unused-ignore]
+        from ray.util.joblib import register_ray  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise InputError("the backend ray needs the package ray: pip install 'alebrije[cluster]'") from None
+    register_ray()
+    return (RayError,)
 
 
 def _compute(job: Job, folder: Path) -> Result:
@@ -150,17 +199,3 @@ def _compute(job: Job, folder: Path) -> Result:
     except Exception as error:
         result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
     return Store(folder).put(result)
-
-
-@contextmanager
-def _backend(name: Backend) -> Iterator[None]:
-    if name == "local":
-        yield
-        return
-    try:
-        from ray.util.joblib import register_ray  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise InputError("the backend ray needs the package ray: pip install 'ray[default]'") from None
-    register_ray()
-    with parallel_config(backend="ray"):
-        yield

@@ -85,9 +85,5 @@ def run_study(
     cells = {job.cell.key for job in jobs}
     done = [result for result in folder.store.all() if result.key in cells and result.status == "done"]
     if len(done) == len(cells) and not ask.only_subjects:
-        more = run_jobs(study.after(done), folder.store)
-        tally.done += more.done
-        tally.kept += more.kept
-        tally.failed += more.failed
-        tally.seconds += more.seconds
+        tally += run_jobs(study.after(done), folder.store)
     return tally

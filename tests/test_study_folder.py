@@ -1,0 +1,114 @@
+"""The folder of a study: what is kept there, by several processes, and what happens when one is killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alebrije.errors import InputError
+from alebrije.results import Cell
+from alebrije.studies.folder import Folder, opened
+
+CELL = Cell(study="grouping", labels={"model": "../x"}, inputs={"seed": 1})
+
+
+def test_samples_come_back(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "new")
+    images = np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)
+    folder.keep(CELL, images=images, losses=[0.5, 1.5])
+    kept = folder.samples(CELL)
+    assert kept["images"].dtype == np.uint8
+    np.testing.assert_array_equal(kept["images"], images)
+    assert kept["losses"].tolist() == [0.5, 1.5]
+    assert folder.samples(Cell(study="grouping", inputs={"seed": 2})) == {}
+
+
+def test_objects_are_not_unpickled(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.keep(CELL, images=np.zeros(2))
+    path = next((tmp_path / "samples").glob("*.npz"))
+    np.savez(path, images=np.array([{"a": 1}], dtype=object))
+    assert folder.samples(CELL) == {}
+
+
+def test_damaged_samples_are_no_samples(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.keep(CELL, images=np.zeros((50, 50)))
+    path = next((tmp_path / "samples").glob("*.npz"))
+    path.write_bytes(path.read_bytes()[:60])
+    assert folder.samples(CELL) == {}
+
+
+def test_arrays_are_made_once(tmp_path: Path) -> None:
+    folder, made = Folder(tmp_path), []
+
+    def make() -> dict[str, np.ndarray]:
+        made.append(1)
+        return {"images": np.full((2, 3), 7, dtype=np.uint8)}
+
+    for _ in range(2):
+        arrays = folder.made({"name": "corpus", "seed": 3}, make)
+        assert arrays["images"].tolist() == [[7, 7, 7], [7, 7, 7]]
+    assert len(made) == 1
+    folder.made({"name": "corpus", "seed": 4}, make)
+    assert len(made) == 2
+
+
+def test_what_is_made_can_be_changed_by_its_reader_alone(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    arrays = folder.made({"name": "x"}, lambda: {"a": np.zeros(3)})
+    arrays["a"][0] = 5
+    assert folder.made({"name": "x"}, dict)["a"].tolist() == [0, 0, 0]
+
+
+def test_making_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+
+    def broken() -> dict[str, np.ndarray]:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        folder.made({"name": "x"}, broken)
+    assert folder.made({"name": "x"}, lambda: {"a": np.ones(1)})["a"].tolist() == [1]
+
+
+HOLDER = """
+import sys, time
+from alebrije.studies.folder import Folder
+with Folder(sys.argv[1]).locked("one"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_holder_lets_the_next_in(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        inside = threading.Event()
+
+        def wait() -> None:
+            with Folder(tmp_path).locked("one"):
+                inside.set()
+
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        with Folder(tmp_path).locked("another"):  # other names are free
+            assert not inside.wait(0.5)
+        holder.send_signal(signal.SIGKILL)
+        assert inside.wait(20)
+        waiting.join()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        Folder(tmp_path / "file")
+    with pytest.raises(InputError, match="there are no results here"):
+        opened(tmp_path)
