@@ -143,15 +143,15 @@ def run(name: str, folder: Path, device: torch.device, steps: int | None) -> Non
     """Train one run and write down what it found."""
     made = runs()[name]()
     where = folder / "runs" / name
-    every = max(1, made.recipe.steps // 10)
+    every = max(1, made.recipe.steps // 20)
     model = carry_out(
         made,
         where,
         device=device,
         workers=torch.get_num_threads(),
         check_every=every,
-        save_every=max(every, 2_000),
-        log_every=100,
+        save_every=max(every // 2, 1_000),
+        log_every=100 if made.recipe.steps > 100_000 else 25,
         until=steps,
         progress=lambda step, of, speed, losses: (
             print(f"{name} [{step}/{of}] {losses['loss']:.5g} {speed:,.0f} images/s", flush=True)

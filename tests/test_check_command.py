@@ -37,7 +37,7 @@ def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_model_that_is_fine(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["check", f"{strangers}:Good", "--size", "32", "--mean", "0.5", "0.5", "0.5", "--device", "cpu"])
+    main(["check", f"{strangers}:Good", "--pixels", "32", "--mean", "0.5", "0.5", "0.5", "--device", "cpu"])
     out = capsys.readouterr().out
     assert f"{strangers}:Good can be evaluated" in out
     assert "vector [B, 32]" in out

@@ -280,7 +280,7 @@ class TestDamage:
     @pytest.mark.parametrize("settings", [{}, {"world": "atlantis"}, {"world": ["sprites"]}], ids=str)
     def test_a_cache_of_no_world(self, tmp_path: Path, settings: dict[str, Any]) -> None:
         data.write_cache(tmp_path, settings=settings, total=1, make=lambda *_: {"images": np.zeros((1, 3, 8, 8))})
-        assert "name no world" in refusal(tmp_path)
+        assert "none of alebrije's worlds" in refusal(tmp_path)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -455,11 +455,11 @@ def test_the_most_that_is_shown(tmp_path: Path) -> None:
     assert shown(tmp_path, "sprites", "--n", 200, "--size", 8).cards == 200
 
 
-def test_a_demonstration_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_of_toys_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x").write_text("mine")
     for out in (tmp_path / "x", tmp_path / "x" / "y"):
         with pytest.raises(SystemExit) as end:
-            main(["demo", "--out", str(out)])
+            main(["toys", "--out", str(out)])
         assert end.value.code == 2
         (sentence,) = capsys.readouterr().err.splitlines()
         assert sentence.startswith(f"alebrije: {out}: cannot be written: ")

@@ -1,4 +1,4 @@
-"""The demonstration runs, notices what it should, and its page is self-contained."""
+"""The page of made-up representations: it notices what it should, and it is self-contained."""
 
 import base64
 import html
@@ -12,7 +12,7 @@ from PIL import Image
 
 from alebrije import metrics, worlds
 from alebrije.report import gallery
-from alebrije.report.demo import Gallery, run_demo, table_rows
+from alebrije.report.toys_page import Gallery, table_rows, write_toys_page
 from alebrije.results import MetricResult
 from alebrije.studies import toys
 
@@ -20,7 +20,7 @@ from alebrije.studies import toys
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
-    run_demo(folder, rows=480, watch=lambda names: names)
+    write_toys_page(folder, rows=480, watch=lambda names: names)
     return folder
 
 
@@ -77,13 +77,13 @@ def test_the_page_asks_nobody_for_anything(folder):
 
 
 def test_the_same_seed_gives_the_same_page(folder, tmp_path):
-    again = run_demo(tmp_path, rows=480, watch=lambda names: names)
+    again = write_toys_page(tmp_path, rows=480, watch=lambda names: names)
     assert again.read_text() == (folder / "index.html").read_text()
 
 
 def test_names_are_escaped(tables):
-    from alebrije.report.demo import _render
     from alebrije.report.sheets import Card, Picture
+    from alebrije.report.toys_page import _render
 
     text = "<script>alert(2)</script>"
     drawn = Gallery((Card(text, ((Picture(text, np.zeros((2, 2, 3), np.uint8), text, text),),)),))
@@ -125,10 +125,10 @@ def test_one_analogy_with_all_its_negatives(folder):
 
 
 def test_the_progress_names_every_step(tmp_path, monkeypatch):
-    monkeypatch.setattr("alebrije.report.demo._score", lambda _: {})
-    monkeypatch.setattr("alebrije.report.demo._render", lambda *_: "")
+    monkeypatch.setattr("alebrije.report.toys_page._score", lambda _: {})
+    monkeypatch.setattr("alebrije.report.toys_page._render", lambda *_: "")
     named = []
-    run_demo(tmp_path, rows=16, watch=lambda names: named.extend(names) or names)
+    write_toys_page(tmp_path, rows=16, watch=lambda names: named.extend(names) or names)
     assert named == [
         *toys.REPRESENTATIONS,
         "perfect",

@@ -4,7 +4,11 @@ The rooms are imported when they are first used, so ``import alebrije`` is insta
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from alebrije.encoding import Encoding
+    from alebrije.report.evaluation import evaluate
 
 __version__ = "0.1.0"
 
@@ -13,12 +17,16 @@ _ROOMS = (
     *("report", "results", "scenes", "studies", "train", "worlds"),
 )
 
-__all__ = ["__version__", *_ROOMS]
+_NAMES = {"evaluate": "report.evaluation", "Encoding": "encoding"}  # what is worth typing without its room
+
+__all__ = ["Encoding", "__version__", "evaluate", *_ROOMS]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"alebrije.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"alebrije.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'alebrije' has no attribute {name!r}")
 
 

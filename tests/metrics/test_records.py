@@ -37,6 +37,7 @@ TOOLS = {
     "drop_duplicate_slots",
     "drop_invisible_slots",
     "find",
+    "register",
     "labels_from_masks",
     "match_slots",
 }

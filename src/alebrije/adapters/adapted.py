@@ -17,7 +17,7 @@ from alebrije.adapters.preprocessing import Preprocessing, as_bytes, check_image
 from alebrije.data.checks import whole_number
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
-from alebrije.models.catalog import suggestion
+from alebrije.named import first_line, nearest
 from alebrije.train.plan import Plan
 
 CPU = torch.device("cpu")
@@ -230,14 +230,3 @@ def _title(model: object) -> str:
         if isinstance(title := getattr(model, attribute, None), str):
             return title
     return type(model).__qualname__
-
-
-def nearest(wrong: str, known: list[str]) -> str:
-    """The end of a sentence about a wrong name: the nearest that there is, or all unless there are very many."""
-    told = suggestion(wrong, known)
-    return told if "did you mean" in told or len(known) <= 20 else ""
-
-
-def first_line(error: BaseException) -> str:
-    """What went wrong, for a sentence."""
-    return f"{type(error).__name__}: {error}".strip().partition("\n")[0]

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import os
 import pkgutil
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from alebrije.adapters.adapted import Adapted, first_line, nearest, seeded
+from alebrije.adapters.adapted import Adapted, seeded
 from alebrije.adapters.embeddings import read_embeddings
 from alebrije.adapters.preprocessing import Preprocessing, preprocessing
 from alebrije.adapters.zoos import from_hub, from_timm
 from alebrije.errors import InputError
+from alebrije.named import first_line, object_named
 from alebrije.train import checkpoints, load_weights
 from alebrije.train.plan import Plan, read_plan
 
@@ -131,24 +131,7 @@ def _from_checkpoint(folder: Path) -> tuple[nn.Module, Preprocessing, Plan]:
 
 def _from_python(module: str, attribute: str) -> Any:
     """The encoder that `module:attribute` means."""
-    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)  # and it stays, because a model may import more when it is called
-    importlib.invalidate_caches()
-    try:
-        found: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-            raise InputError(f"there is no module {module!r}{_near_module(module, attribute)}") from None
-        raise InputError(f"the module {module!r} needs {error.name!r}, which is not installed") from error
-    except Exception as error:  # a stranger's file can fail in any way
-        raise InputError(f"the module {module!r} cannot be imported: {first_line(error)}") from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            known = [one for one in dir(found) if not one.startswith("_") and callable(getattr(found, one, None))]
-            near = nearest(part, known) if known else ""
-            raise InputError(f"{getattr(found, '__name__', module)!r} has no {part!r}{near}")
-        found = getattr(found, part)
-    return _instance(f"{module}:{attribute}", found)
+    return _instance(f"{module}:{attribute}", object_named(module, attribute, _near_module))
 
 
 def _instance(spec: str, found: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from alebrije.adapters.adapted import first_line, nearest, seeded
+from alebrije.adapters.adapted import seeded
 from alebrije.adapters.preprocessing import Preprocessing
 from alebrije.errors import InputError
+from alebrije.named import first_line, nearest
 
 
 def from_timm(name: str, *, pretrained: bool = True, seed: int = 0) -> tuple[nn.Module, Preprocessing]:

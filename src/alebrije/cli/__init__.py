@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Annotated
 
 import tyro
 
-from alebrije.cli.demo import Demo, Version
-from alebrije.cli.examining import Check
+from alebrije.cli.demo import Demo, Toys, Version
+from alebrije.cli.examining import Check, Eval, Study
 from alebrije.cli.making import Make, Show
+from alebrije.cli.reading import Compare, Report, Results
 from alebrije.cli.scoring import Metrics, Score
 from alebrije.cli.training import Models, Train
 from alebrije.errors import DivergedError, InputError
@@ -22,7 +24,13 @@ _COMMANDS = (
     | Annotated[Models, tyro.conf.subcommand("models")]
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Eval, tyro.conf.subcommand("eval")]
+    | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[Results, tyro.conf.subcommand("results")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Toys, tyro.conf.subcommand("toys")]
     | Annotated[Version, tyro.conf.subcommand("version")]
 )
 
@@ -35,6 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
         description="Tells whether a vision model understands a scene as parts that recombine.",
         args=arguments,
     )
+    _speak()
     try:
         command.run()
     except InputError as error:
@@ -46,3 +55,12 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("alebrije: stopped", file=sys.stderr)
         sys.exit(130)
+
+
+def _speak() -> None:
+    """What is logged goes to standard error, a plain line each."""
+    log = logging.getLogger("alebrije")
+    if not log.handlers:
+        log.addHandler(logging.StreamHandler())
+        log.setLevel(logging.INFO)
+        log.propagate = False

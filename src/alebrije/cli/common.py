@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import sys
+from typing import TYPE_CHECKING, Literal
 
 from alebrije.errors import InputError
+
+if TYPE_CHECKING:
+    from alebrije.studies.cells import Tally
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
@@ -27,3 +31,13 @@ def show(table: object) -> None:
 
     console = Console()
     Console(width=None if console.is_terminal else 160).print(table)
+
+
+def conclude(tally: Tally, last: str) -> None:
+    """Says what became of the cells, and ends with 1 if some failed."""
+    print(f"{tally}; {last}")
+    for result in tally.failed:
+        print(f"failed: {result.cell}: {(result.traceback or '').strip().rpartition(chr(10))[2]}", file=sys.stderr)
+    if tally.failed:
+        print("The tracebacks are in the results; the same command tries again.", file=sys.stderr)
+        sys.exit(1)

@@ -68,6 +68,8 @@ class Train:
     """Processes that sample the scenes of held images."""
     save_every: int = 1000
     """Steps between checkpoints."""
+    keep_every: int = 0
+    """Checkpoints at multiples of this step stay beside the last two, to see how a model learned; 0 for none."""
     check_every: int = 1000
     """Steps between looks at what was learned."""
 
@@ -78,6 +80,10 @@ class Train:
                 raise InputError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
         if self.seed < 0:
             raise InputError(f"--seed must be at least 0, got {self.seed}")
+        if self.keep_every < 0 or self.keep_every % self.save_every:
+            raise InputError(
+                f"--keep-every must be a multiple of --save-every {self.save_every}, got {self.keep_every}"
+            )
         if self.world and self.task:
             raise InputError("a run has a --world or a --task, not both")
         from alebrije.report.bars import trained
@@ -115,6 +121,7 @@ class Train:
                 device=device,
                 workers=self.workers,
                 save_every=self.save_every,
+                keep_every=self.keep_every,
                 check_every=self.check_every,
                 drawn=drawn,
                 progress=progress,

@@ -32,7 +32,7 @@ from alebrije.metrics.imagination import (  # isort: skip
     psnr,
 )
 from alebrije.metrics.perceptual import lpips  # isort: skip
-from alebrije.metrics.record import Record, Score, catalog, find  # isort: skip
+from alebrije.metrics.record import Record, Score, catalog, find, register  # isort: skip
 
 __all__ = [
     "HARD_NEGATIVES",
@@ -66,6 +66,7 @@ __all__ = [
     "mutual_information_gap",
     "neuron_knockout",
     "psnr",
+    "register",
     "segmentation_covering",
     "separated_attribute_predictability",
     "single_neuron_classification",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from alebrije.errors import InputError
+from alebrije.named import object_named
 
 Instrument = Literal["grouping", "neurons", "analogy", "imagination"]
 Direction = Literal["higher", "lower"]
@@ -125,7 +126,12 @@ def catalog() -> dict[str, Record]:
 
 
 def find(name: str) -> Record:
-    """The record called `name`, by its short name or its function's; an unknown name suggests the nearest."""
+    """The record called `name`, by its short name or its function's; an unknown name suggests the nearest.
+
+    A metric of your own is `package.module:function`, where the function is one that `register` decorates.
+    """
+    if ":" in name:
+        return _of_a_stranger(name)
     wanted = name.strip().lower().replace("_", "-")
     by_name = dict(_CATALOG)
     for record in _CATALOG.values():
@@ -136,3 +142,12 @@ def find(name: str) -> Record:
     near = difflib.get_close_matches(wanted, by_name, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else "; `alebrije metrics` lists them"
     raise InputError(f"there is no metric called {name!r}{hint}")
+
+
+def _of_a_stranger(name: str) -> Record:
+    module, _, attribute = name.partition(":")
+    function = object_named(module, attribute)
+    for record in _CATALOG.values():
+        if record.function is function:
+            return record
+    raise InputError(f"{name} is no metric; decorate it with alebrije.metrics.register")

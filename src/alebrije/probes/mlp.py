@@ -41,16 +41,51 @@ def knockout_accuracy(
     seed: int = 0,
 ) -> KnockoutAccuracy:
     """Trains 2F classifiers on `inputs` [N, L] and tests them on `new_inputs` [M, L]; `knocked_out` [F] are neurons."""
-    rows, new_rows = (_with_ones(codes) for codes in standardise(inputs, new_inputs))
     targets = np.concatenate([classes, classes], 1)  # [N, 2F]: full, then knocked out
     network = _Networks(inputs.shape[1], hidden, targets.max(0) + 1, knocked_out, learning_rate, seed)
+    predicted = _predictions(network, inputs, targets, new_inputs, epochs, batch_size, seed)
+    right = predicted == np.concatenate([new_classes, new_classes], 1)
+    return KnockoutAccuracy(right[:, : classes.shape[1]], right[:, classes.shape[1] :])
+
+
+def mlp_predictions(
+    inputs: Floats,
+    classes: Integers,
+    new_inputs: Floats,
+    *,
+    hidden: int = 256,
+    epochs: int = 75,
+    learning_rate: float = 1e-3,
+    batch_size: int = 64,
+    seed: int = 0,
+) -> Integers:
+    """Trains a classifier on `inputs` [N, L] for each column of `classes` [N, F]; its answers for `new_inputs`. [M, F]
+
+    >>> codes = np.linspace(-1.0, 1.0, 100)[:, None]
+    >>> mlp_predictions(codes, (np.abs(codes) > 0.5).astype(int), np.array([[-0.9], [0.0], [0.9]]))[:, 0].tolist()
+    [1, 0, 1]
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    network = _Networks(inputs.shape[1], hidden, classes.max(0) + 1, nothing, learning_rate, seed)
+    return _predictions(network, inputs, classes, new_inputs, epochs, batch_size, seed)
+
+
+def _predictions(
+    network: _Networks,
+    inputs: Floats,
+    targets: Integers,
+    new_inputs: Floats,
+    epochs: int,
+    batch_size: int,
+    seed: int,
+) -> Integers:
+    rows, new_rows = (_with_ones(codes) for codes in standardise(inputs, new_inputs))
     labels = torch.from_numpy(np.ascontiguousarray(targets.T))
     order = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
         for batch in torch.split(torch.randperm(len(inputs), generator=order), batch_size):
             network.step(rows[:, batch], labels[:, batch])
-    right = network.predict(new_rows).numpy() == np.concatenate([new_classes, new_classes], 1)
-    return KnockoutAccuracy(right[:, : classes.shape[1]], right[:, classes.shape[1] :])
+    return np.asarray(network.predict(new_rows).numpy(), dtype=np.int64)
 
 
 def _with_ones(codes: Floats) -> torch.Tensor:

@@ -107,3 +107,24 @@ def trained(steps: int, batch: int, silent: bool = False) -> Iterator[tuple[Draw
                 bar, completed=step, total=of, note=f"loss {losses['loss']:.4g}  {speed:,.0f} images/s"
             ),
         )
+
+
+@contextmanager
+def cells_counted() -> Iterator[Callable[[int, int, object, float], None]]:
+    """Takes cells done, in all, the last one, and seconds left: a bar on a terminal, a line for each elsewhere."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    if not sys.stderr.isatty():
+        yield lambda done, total, cell, left: print(
+            f"[{done}/{total}] {cell}, {left / 60:.1f} minutes left", file=sys.stderr, flush=True
+        )
+        return
+    note = TextColumn("{task.fields[note]}")
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), note
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("the first cell", total=None, note="")
+        yield lambda done, total, cell, left: progress.update(
+            task, completed=done, total=total, description=escape(str(cell)), note=f"{left / 60:.1f} minutes left"
+        )

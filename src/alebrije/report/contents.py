@@ -70,7 +70,8 @@ def sheet_of(
     if name == "analogies":
         _refuse(of_tasks, "goes with a task; analogies have no rule")
         return _analogy_sheet(n, *drawn)
-    if not is_folder and name.partition("/")[0] in worlds.names():
+    of_a_stranger = ":" in name and not Path(name).exists()
+    if not is_folder and (of_a_stranger or name.partition("/")[0] in worlds.names()):
         parts = datasets(name, rule=rule, alpha=alpha, split=split, size=drawn[0], seed=drawn[1])
         return _made_sheet(parts, n)
     if not Path(name).exists():
@@ -170,7 +171,7 @@ def _read_cache(folder: Path, n: int) -> tuple[list[Side], str]:
     cache = data.open_cache(folder, verify=False)  # to look at a few rows, not all need be read
     world = cache.settings.get("world")
     if not isinstance(world, str) or world not in worlds.names():
-        raise InputError(f"{folder}: the settings of this cache name no world, so `alebrije make` did not write it")
+        raise InputError(f"{folder}: the settings of this cache name none of alebrije's worlds, so it cannot be shown")
     try:
         sides = _sides({name: cache[name][:n] for name in cache.arrays}, world)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""The demonstration: known virtues and faults, every metric, one page that shows which metric notices what."""
+"""Made-up representations and segmentations with known virtues and faults: which metric notices what, on one page."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Gallery:
     analogies: tuple[Card, ...] = ()
 
 
-def run_demo(folder: Path, rows: int, watch: Callable[[Iterable[str]], Iterable[str]]) -> Path:
+def write_toys_page(folder: Path, rows: int, watch: Callable[[Iterable[str]], Iterable[str]]) -> Path:
     """Scores and draws everything, writes `index.html` and `scores.json` into `folder`, prints the tables.
 
     Returns the page.
@@ -179,7 +179,7 @@ def _render(
         loader=PackageLoader("alebrije.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     first = {"truth": maps.true[0], **{name: pred[0] for name, pred in maps.predictions.items()}}
-    return environment.get_template("demo.html").render(
+    return environment.get_template("toys.html").render(
         version=__version__,
         seed=SEED,
         scenes=repeats * toys.VALUES ** len(toys.FACTOR_NAMES),

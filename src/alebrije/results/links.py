@@ -226,6 +226,7 @@ LINKS: tuple[Link, ...] = (
         {**_MODEL, "variant": ("variant",)},
         needs=("model", "variant"),
         value="tre",
+        assumes={"trained_on": "coat"},
         spread="spread",
         notes=("the paper leaves the composition function and the meaning of ± open",),
     ),

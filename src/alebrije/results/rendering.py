@@ -105,7 +105,7 @@ def as_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Columns of plain text."""
     from rich.cells import cell_len
 
-    names, cells = _shown(columns, rows, _visible)
+    names, cells = _shown(columns, rows, visible)
     widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     right = _right(columns, rows)
     lines = [names, ["─" * width for width in widths], *cells]
@@ -121,7 +121,7 @@ def as_rich(columns: Sequence[str], rows: Sequence[Row]) -> RichTable:
     from rich.table import Table
     from rich.text import Text
 
-    names, cells = _shown(columns, rows, _visible)
+    names, cells = _shown(columns, rows, visible)
     table = Table()
     for name, right in zip(names, _right(columns, rows), strict=True):
         table.add_column(Text(name), justify="right" if right else "left")
@@ -172,7 +172,7 @@ def _words(cell: Any) -> str:
     return f"{cell:g}" if isinstance(cell, float) else str(cell)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Text on one line, in which what steers a terminal or turns writing round is spelled out."""
     text = re.sub(r"\s+", " ", text)
     hidden = (char for char in set(text) if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn"))
@@ -182,12 +182,12 @@ def _visible(text: str) -> str:
 
 
 def _in_markdown(text: str) -> str:
-    text = _MARKDOWN.sub(r"\\\1", _visible(text))
+    text = _MARKDOWN.sub(r"\\\1", visible(text))
     return "".join(_HTML.get(char, char) for char in text)
 
 
 def _in_latex(text: str) -> str:
-    return "".join(_LATEX.get(char, char) for char in _visible(text))
+    return "".join(_LATEX.get(char, char) for char in visible(text))
 
 
 def _no_formula(cell: Any) -> Any:

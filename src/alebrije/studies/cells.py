@@ -186,7 +186,7 @@ def _lost_workers(backend: Backend) -> tuple[type[BaseException], ...]:
         from ray.util.joblib import register_ray  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise InputError("the backend ray needs the package ray: pip install 'alebrije[cluster]'") from None
-    register_ray()
+    register_ray()  # type: ignore[no-untyped-call, unused-ignore]
     return (RayError,)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -47,6 +48,14 @@ class Folder:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file; a study needs a folder")
+
+    def ready(self) -> Folder:
+        """The same folder, made if it is not there; one that cannot be written to is refused before any work."""
+        with disk_trouble_named(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return self
 
     @property
     def store(self) -> Store:

@@ -80,7 +80,7 @@ def run_study(
     progress: Progress | None = None,
 ) -> Tally:
     """Compute what is missing of a study; then, once every cell is there, what is found in all of them together."""
-    jobs = study.jobs(folder, ask)
+    jobs = study.jobs(folder.ready(), ask)
     tally = run_jobs(jobs, folder.store, workers=workers, backend=backend, shard=shard, progress=progress)
     cells = {job.cell.key for job in jobs}
     done = [result for result in folder.store.all() if result.key in cells and result.status == "done"]

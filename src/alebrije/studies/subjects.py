@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +28,8 @@ from alebrije.train.plan import Plan
 
 REFERENCES = ("pixels", "oracle", "projection", "noise")
 TRAINING = 1  # raised when the same plan comes to other weights than before
+_LOG = logging.getLogger("alebrije")
+_SECONDS_A_LINE = 15.0
 _AT_HAND = 4  # trained models that a process keeps
 _TRAINED: dict[tuple[str, str], nn.Module] = {}
 
@@ -133,7 +137,7 @@ class Trained:
         key = str(self.place.resolve()), self.device
         if key not in _TRAINED:
             with self.folder.locked(self.place.name):
-                model = carry_out(self.plan, self.place, device=self.device).eval()
+                model = carry_out(self.plan, self.place, device=self.device, progress=_telling(self.plan)).eval()
             while len(_TRAINED) >= _AT_HAND:
                 del _TRAINED[next(iter(_TRAINED))]
             _TRAINED[key] = model
@@ -160,6 +164,19 @@ class Trained:
     def decode(self, codes: Tensor) -> Tensor | None:
         """What it draws of codes."""
         return Model(self.adapted()).decode(codes)
+
+
+def _telling(plan: Plan) -> Callable[[int, int, float, dict[str, float]], None]:
+    """A listener that logs how far a training is, now and then."""
+    last = [time.perf_counter()]
+
+    def tell(step: int, of: int, speed: float, losses: dict[str, float]) -> None:
+        if time.perf_counter() - last[0] >= _SECONDS_A_LINE:
+            last[0] = time.perf_counter()
+            left = (of - step) * plan.recipe.batch / max(speed, 1e-9) / 60
+            _LOG.info("training %s: step %d of %d, %.1f minutes left", plan.model, step, of, left)
+
+    return tell
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,12 @@ def carry_out(
     drawn: Callable[[int, int], object] | None = None,
     progress: Progress | None = None,
     until: int | None = None,
+    keep_every: int = 0,
 ) -> nn.Module:
     """Train the model of a plan in a folder, from where it was left, and return it.
 
     `looks` is how many images or episodes each check takes; `drawn` hears how many images of a held set are made.
+    Checkpoints at multiples of `keep_every` steps stay beside the last two.
     """
     if looks < 1:
         raise InputError(f"looks must be at least 1, not {looks}")
@@ -67,6 +69,7 @@ def carry_out(
         log_every=log_every,
         progress=progress,
         until=until,
+        keep_every=keep_every,
     )
 
 

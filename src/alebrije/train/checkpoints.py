@@ -1,7 +1,7 @@
 """Checkpoints: a run at one step, whole or not at all, and nothing in them that could run.
 
 A run's folder holds `checkpoints/step-000001000/` with `weights.safetensors` (the model), `progress.safetensors` (the
-optimiser and the state of the random numbers) and `step.json`. The last two are kept.
+optimiser and the state of the random numbers) and `step.json`. The last two are kept, and those that a run asks for.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from torch.optim import Optimizer
 from alebrije.atomic import disk_trouble_named, drop_leftovers, new_folder
 from alebrije.errors import InputError
 
-KEPT = 2
-
 
 def checkpoints(folder: Path) -> list[Path]:
     """All whole checkpoints of a run, the oldest first."""
     return sorted(path for path in (folder / "checkpoints").glob("step-*") if (path / "step.json").is_file())
 
 
-def save(folder: Path, step: int, model: nn.Module, optimiser: Optimizer, random: Tensor) -> Path:
-    """Store a run after `step` steps and drop all but the last two checkpoints."""
+def step_of(checkpoint: Path) -> int:
+    """The step at which a checkpoint was made, by its name."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def save(folder: Path, step: int, model: nn.Module, optimiser: Optimizer, random: Tensor, keep_every: int = 0) -> Path:
+    """Store a run after `step` steps and drop all checkpoints but the last two and those at multiples of a step."""
     path = folder / "checkpoints" / f"step-{step:09d}"
     with disk_trouble_named(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +41,7 @@ def save(folder: Path, step: int, model: nn.Module, optimiser: Optimizer, random
             save_file(_portable(model.state_dict()), part / "weights.safetensors")
             save_file(_portable(_optimiser_state(model, optimiser) | {"random": random}), part / "progress.safetensors")
             (part / "step.json").write_text(json.dumps({"step": step}) + "\n")
-    for old in checkpoints(folder)[:-KEPT]:
+    for old in [each for each in checkpoints(folder)[:-2] if not keep_every or step_of(each) % keep_every]:
         shutil.rmtree(old)
     drop_leftovers(path.parent)
     return path

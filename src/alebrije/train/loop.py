@@ -45,17 +45,19 @@ def train(
     progress: Progress | None = None,
     fast: bool = True,
     until: int | None = None,
+    keep_every: int = 0,
 ) -> nn.Module:
     """Train a model in place, from the last checkpoint in `folder` if there is one.
 
     `history.jsonl` gets a line with the mean losses every `log_every` steps and what `check` says of the model every
     `check_every`. `seed` is that of dropout, noise and the like; the data have their own. Without `fast` a GPU runs the
     plain step. `until` ends the sitting at that step, while the schedule is that of all steps: the same call goes on.
+    Of the checkpoints the last two stay, and those whose step is a multiple of `keep_every`.
     """
     crew = Crew.of(torch.device(device))
     crew.see_that_it_can_share(model, recipe.batch, recipe.accumulate)
-    if min(log_every, check_every, save_every) < 1:
-        raise InputError("log_every, check_every and save_every must be at least 1")
+    if min(log_every, check_every, save_every, keep_every + 1) < 1:
+        raise InputError("log_every, check_every and save_every must be at least 1, and keep_every at least 0")
     share, last = recipe.batch // crew.size, recipe.steps if until is None else min(until, recipe.steps)
     layout = torch.channels_last if crew.device.type == "cuda" else torch.preserve_format  # before optimiser and load
     model.to(crew.device, memory_format=layout).train()  # type: ignore[call-overload]
@@ -89,7 +91,7 @@ def train(
                 stride.see_that_weights_are_numbers(newest[-1] if newest else None)
                 states = crew.random_states()
                 if crew.rank == 0:
-                    save(folder, step, model, optimiser, states)
+                    save(folder, step, model, optimiser, states, keep_every)
                 crew.wait()
                 newest = checkpoints(folder)
             clock += time.perf_counter() - paused
@@ -130,9 +132,8 @@ class Stride:
         self.step = torch.tensor(float(self.number), device=device)
         self.bad = torch.tensor(float("inf"), device=device)  # the first step whose loss was no number
         loss: Any = self.model.training_loss
-        if self.fast:
-            loss = torch.compile(loss, options={"combo_kernels": True})  # many small kernels side by side in one
-        self.loss: Callable[[Batch, Tensor], Losses] = loss
+        options: dict[str, Any] = {"combo_kernels": True}  # many small kernels side by side in one
+        self.loss: Callable[[Batch, Tensor], Losses] = torch.compile(loss, options=options) if self.fast else loss
 
     def take(self, batch: Batch) -> None:
         """Learn from a batch of uint8 images and what else there is."""
@@ -156,9 +157,8 @@ class Stride:
 
     def _learn(self, batch: Batch) -> None:
         self.optimiser.zero_grad()
-        low = torch.autocast(
-            self.crew.device.type, torch.bfloat16, enabled=self.recipe.precision == "bfloat16", cache_enabled=False
-        )
+        half, kind = self.recipe.precision == "bfloat16", self.crew.device.type
+        low = torch.autocast(kind, torch.bfloat16, enabled=half, cache_enabled=False)
         for part in _parts(batch, self.recipe.accumulate):
             with low:
                 losses = self.loss({name: seen(tensor) for name, tensor in part.items()}, self.step)

@@ -24,9 +24,11 @@ from alebrije.train.presets import ALL, Preset, preset
 from alebrije.train.recipe import Recipe
 from alebrije.train.sources import (
     AllImages,
+    AllImagesWithout,
     Drawing,
     Held,
     Images,
+    ImagesWithout,
     Part,
     Source,
     Stream,
@@ -34,6 +36,7 @@ from alebrije.train.sources import (
     hold,
     known_factors,
     known_floats,
+    left_over,
 )
 from alebrije.worlds import Task, World, task
 from alebrije.worlds import get as get_world
@@ -58,6 +61,7 @@ class Plan:
     images: int  # held on the device; 0: new ones are drawn as long as it trains
     seed: int
     preset: str
+    without: tuple[tuple[str, int], ...] = ()  # no image of training shows all of these values of factors at once
 
     @property
     def record(self) -> ModelRecord:
@@ -81,6 +85,9 @@ class Plan:
         place = self.place()
         if isinstance(place, Task):
             return TaskEpisodes(place, self.size, self.seed, part)
+        if self.without:
+            kind = AllImagesWithout if part == "train" and self.images == self.whole else ImagesWithout
+            return kind(place, self.size, self.seed, part != "train", self.without)
         if part == "train" and self.images == place.whole:
             return AllImages(place, self.size, self.seed)
         return Images(place, self.size, self.seed, held_out=part != "train")
@@ -92,6 +99,39 @@ class Plan:
         if not self.images:
             return Stream(self.drawing(), device)
         return Held(hold(self.drawing(), self.images, device, workers, progress), self.seed)
+
+    @property
+    def whole(self) -> int | None:
+        """How many different images training may show; None where there is no end."""
+        place = self.place()
+        if not isinstance(place, World) or place.whole is None:
+            return None
+        return len(left_over(place, self.without)) if self.without else place.whole
+
+    def leaving_out(self, values: Mapping[str, int]) -> Plan:
+        """The same plan, but no image of training shows all of `values` at once; for dsprites and rooms.
+
+        >>> made = plan("beta-vae", preset_name="paper", world="rooms").leaving_out({"shape": 0, "scale": 7})
+        >>> made.images, made.whole, made.without
+        (465000, 465000, (('scale', 7), ('shape', 0)))
+        """
+        place = self.place()
+        if self.without or not isinstance(place, World) or place.whole is None:
+            raise InputError("combinations are left out of plans for dsprites or rooms, once")
+        for name, value in values.items():
+            names, counts = place.vocabulary.names, place.vocabulary.counts
+            if name not in names:
+                raise InputError(f"{self.world} has no factor {name!r}{suggestion(name, list(names))}")
+            if not 0 <= value < counts[names.index(name)]:
+                raise InputError(f"{name} has values 0 to {counts[names.index(name)] - 1} in {self.world}, not {value}")
+        if not values:
+            raise InputError("a combination to leave out has at least one value")
+        made = replace(self, without=tuple(sorted(values.items())))
+        if self.images != place.whole:
+            return made
+        left = made.whole or 0
+        sized = {"dataset_size": left} if "dataset_size" in self.settings else {}
+        return replace(made, images=left, settings=self.settings | sized)
 
     def rehearse(self) -> None:
         """Raise an InputError if the model cannot take a step of this plan; nothing is computed."""
@@ -114,12 +154,17 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """As it is written down."""
-        return {"alebrije": __version__, **asdict(self)}
+        stored = {"alebrije": __version__, **asdict(self)}
+        stored["without"] = dict(self.without)
+        if not self.without:  # as it was before there was such a thing
+            del stored["without"]
+        return stored
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Plan:
         """As it was written down."""
-        values = {each.name: stored[each.name] for each in fields(cls)}
+        values = {each.name: stored[each.name] for each in fields(cls) if each.name != "without"}
+        values["without"] = tuple(sorted(stored.get("without", {}).items()))
         recipe = dict(values.pop("recipe"))
         return cls(**values, recipe=Recipe(**_with_pairs(recipe)))
 

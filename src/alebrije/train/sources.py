@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from joblib import Parallel, delayed
 from torch import Tensor
@@ -21,6 +24,7 @@ from alebrije.worlds import Task, World
 
 BLOCK = {"cpu": 256, "cuda": 4096}  # items drawn and rendered at once
 _OWN = 2**40  # training has streams that nobody names by chance: a world's first scenes are not those it learns from
+_AGAIN = 2**80  # and those that are drawn again have further ones
 _ORDER = 7_919  # keeps the shuffling of a held set apart from other uses of the same seed
 
 
@@ -100,6 +104,58 @@ class AllImages(Images):
     def scenes(self, first: int, count: int) -> Scenes:
         """The scenes of these numbers."""
         return self.world.grid(range(first, first + count))
+
+
+@dataclass(frozen=True)
+class ImagesWithout(Images):
+    """Pictures of dsprites or rooms, but none that shows all the values of `without` at once.
+
+    A scene that does is drawn again from further streams, so the others are all as likely as they were to each other.
+    """
+
+    without: tuple[tuple[str, int], ...] = ()
+
+    def scenes(self, first: int, count: int) -> Scenes:
+        """The scenes of these numbers."""
+        factors = super().scenes(first, count).factors[:, 0].clone()  # [B, F]
+        again = 0
+        while bool((bad := shows(self.world, factors, self.without)).any()):
+            again += 1
+            seed = again * _AGAIN + _OWN + 2 * self.seed + self.held_out
+            factors[bad] = self.world.sample(count, seed=seed, start=first).factors[bad, 0]
+        return self.world.grid(np.ravel_multi_index(tuple(factors.numpy().T), self.world.vocabulary.counts))
+
+
+@dataclass(frozen=True)
+class AllImagesWithout(ImagesWithout):
+    """Every picture of dsprites or rooms but those, in the order of the original file."""
+
+    def scenes(self, first: int, count: int) -> Scenes:
+        """The scenes of these numbers."""
+        return self.world.grid(left_over(self.world, self.without)[first : first + count])
+
+
+def shows(world: World, factors: Tensor, values: tuple[tuple[str, int], ...]) -> Tensor:
+    """Which rows of factors [B, F] have all of some values, named by their factors. [B]
+
+    >>> from alebrije import worlds
+    >>> rows = torch.tensor([[0, 2, 5, 0, 0, 0], [0, 2, 4, 0, 0, 0]])
+    >>> shows(worlds.get("dsprites"), rows, (("shape", 2), ("scale", 5)))
+    tensor([ True, False])
+    """
+    names = world.vocabulary.names
+    return torch.stack([factors[..., names.index(name)] == value for name, value in values]).all(0)
+
+
+@lru_cache(maxsize=4)
+def left_over(world: World, without: tuple[tuple[str, int], ...]) -> npt.NDArray[np.int64]:
+    """The numbers of all scenes of dsprites or rooms that do not show all the values of `without`."""
+    counts, names = world.vocabulary.counts, world.vocabulary.names
+    held = np.ones(counts, dtype=bool)
+    for name, value in without:
+        of_factor = np.arange(counts[names.index(name)]) == value
+        held &= of_factor.reshape([-1 if each == name else 1 for each in names])
+    return np.flatnonzero(~held)
 
 
 @dataclass(frozen=True)

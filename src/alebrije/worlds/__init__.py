@@ -11,7 +11,8 @@
 """
 
 from alebrije.worlds.analogies import Analogies, analogies
+from alebrije.worlds.samplers import Grid, Sampler
 from alebrije.worlds.task import Task, task
 from alebrije.worlds.world import World, get, names
 
-__all__ = ["Analogies", "Task", "World", "analogies", "get", "names", "task"]
+__all__ = ["Analogies", "Grid", "Sampler", "Task", "World", "analogies", "get", "names", "task"]

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from alebrije.errors import InputError
+from alebrije.named import object_named
 from alebrije.render.frames import Frames
 from alebrije.render.fusing import fusing, is_fusing
 from alebrije.scenes import Scenes, Vocabulary
@@ -251,9 +252,23 @@ def get(name: str) -> World:
     - `coat`, `coat-correlated`: COAT's training scenes, of 3 to 6 objects on grounds of five colours; correlated, all
       objects of a scene share colour and material and stand close together.
 
+    A world of your own is `package.module:object`, where the object is a `World`.
+
     >>> get("clevr").vocabulary.names
     ('color', 'shape', 'size', 'material')
     """
+    if isinstance(name, str) and name not in _WORLDS and ":" in name:
+        return _of_a_stranger(name)
     if not isinstance(name, str) or name not in _WORLDS:
         raise InputError(f"there is no world {name!r}; there are {', '.join(_WORLDS)}")
     return _WORLDS[name]
+
+
+@cache
+def _of_a_stranger(name: str) -> World:
+    """A world that someone else has written, under the name by which it was asked for."""
+    module, _, attribute = name.partition(":")
+    world = object_named(module, attribute)
+    if not isinstance(world, World):  # and it is not called: the name may come from a file
+        raise InputError(f"{name} is {type(world).__name__}, not a World")
+    return replace(world, name=name)

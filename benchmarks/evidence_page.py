@@ -1,0 +1,254 @@
+"""Curves and tables of docs/evidence.md, from the records in docs/evidence.
+
+    python benchmarks/evidence_page.py
+
+A curve is drawn for each group of runs, and every table is put between the marks that carry its name.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("agg")
+from matplotlib import pyplot as plt
+
+Record = dict[str, Any]
+
+DOCS = Path(__file__).parents[1] / "docs"
+TITLES = {
+    "i2i-cnn": "I2I-CNN",
+    "i2i-vit": "I2I-ViT",
+    "ssm-vae": "SSM-VAE",
+    "ssm-slot": "SSM-Slot",
+    "oracle": "Oracle",
+    "beta-vae": "beta-VAE",
+    "beta-tcvae": "beta-TCVAE",
+    "slot-attention": "Slot Attention",
+}
+COLOURS = dict(zip(TITLES, plt.rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
+
+
+def records(group: str) -> list[Record]:
+    """All runs of a group."""
+    return [json.loads(path.read_text()) for path in sorted((DOCS / "evidence").glob(f"{group}-*.json"))]
+
+
+def model_of(record: Record) -> str:
+    return str(record["plan"]["model"])
+
+
+def published(name: str) -> list[dict[str, str]]:
+    """The rows of a table of published numbers."""
+    text = (files("alebrije.results") / "published" / f"{name}.csv").read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def published_error(model: str, alpha: float) -> float:
+    """SVIB's error out of distribution on sprites S-A."""
+    asked = {"environment": "dsprites", "task": "S-A", "metric": "mse_ood", "model": TITLES[model]}
+    rows = [row for row in published("svib") if all(row[key] == value for key, value in asked.items())]
+    return next(float(row["value"]) for row in rows if float(row["alpha"]) == alpha)
+
+
+def published_score(model: str, metric: str) -> str:
+    """The score of a model on dSprites, with its deviation where there is one."""
+    asked = {"dataset": "dsprites", "model": TITLES[model], "metric": metric}
+    rows = [row for row in published("disentanglement") if all(row[key] == value for key, value in asked.items())]
+    row = max(rows, key=lambda row: bool(row["std"]))
+    return row["value"] + (f" ± {row['std']}" if row["std"] else "")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join(lines)
+
+
+def length(record: Record) -> str:
+    """How far a run went."""
+    done, planned = record["steps"], record["of steps"]
+    return f"{done:,}" if done == planned else f"{done:,} of {planned:,}"
+
+
+def spread(error: float | None) -> str:
+    """A standard error, where there is one."""
+    return "" if error is None else f" ± {error:.1f}"
+
+
+# --- Tables ---
+
+
+def svib_errors() -> str:
+    """Errors of every run beside those of SVIB."""
+    head = ("alpha", "model", "steps", "in distribution", "out of distribution", "gap", "paper, out of distribution")
+    rows = []
+    for record in sorted(records("svib"), key=lambda r: (-r["plan"]["alpha"], r["found"]["out-of-distribution error"])):
+        found, alpha = record["found"], record["plan"]["alpha"]
+        inside, outside = found["in-distribution error"], found["out-of-distribution error"]
+        rows.append(
+            (
+                alpha,
+                TITLES[model_of(record)],
+                length(record),
+                f"{inside:.1f}{spread(found.get('in-distribution standard error'))}",
+                f"{outside:.1f}{spread(found.get('out-of-distribution standard error'))}",
+                f"{outside - inside:.1f}",
+                published_error(model_of(record), alpha),
+            )
+        )
+    return table(head, rows)
+
+
+def svib_order() -> str:
+    """The models of each alpha from the smallest error out of distribution to the largest, and in the paper."""
+    rows = []
+    for alpha in sorted({record["plan"]["alpha"] for record in records("svib")}, reverse=True):
+        errors = {
+            model_of(record): record["found"]["out-of-distribution error"]
+            for record in records("svib")
+            if record["plan"]["alpha"] == alpha
+        }
+        ours = sorted(errors, key=errors.__getitem__)
+        theirs = sorted(errors, key=lambda model, alpha=alpha: published_error(model, alpha))  # type: ignore[misc]
+        rows.append((alpha, *(" < ".join(TITLES[model] for model in order) for order in (ours, theirs))))
+    return table(("alpha", "ours", "the same models in the paper"), rows)
+
+
+def neuron_scores() -> str:
+    """Scores of every run beside the published, all in percent."""
+    rows = []
+    for record in records("neurons"):
+        found = record["found"]
+        scores = [
+            f"{100 * found[metric]:.1f}" if metric in found else "not measured" for metric in ("MIG", "SNC", "NK")
+        ]
+        theirs = [published_score(model_of(record), metric) for metric in ("MIG", "SNC", "NK")]
+        pairs = [each for pair in zip(scores, theirs, strict=True) for each in pair]
+        rows.append((TITLES[model_of(record)], record["plan"]["seed"], length(record), *pairs))
+    head = [each for metric in ("MIG", "SNC", "NK") for each in (metric, f"{metric}, paper")]
+    return table(("model", "seed", "steps", *head), rows)
+
+
+def slot_scores() -> str:
+    """Grouping by the same weights with several numbers of slots."""
+    metrics = ("FG-ARI", "FG-ARP", "FG-ARR", "ARI")
+    rows = []
+    for record in records("slots"):
+        for slots, scores in record["found"].items():
+            rows.append((record["plan"]["seed"], length(record), slots, *(f"{scores[each]:.3f}" for each in metrics)))
+    return table(("seed", "steps", "evaluated with", *metrics), rows)
+
+
+def settings() -> str:
+    """What every run was."""
+    rows = []
+    for record in records("svib") + records("neurons") + records("slots"):
+        plan = record["plan"]
+        recipe = plan["recipe"]
+        where = plan["world"] if plan["rule"] is None else f"{plan['world']}, {plan['rule']}, alpha {plan['alpha']}"
+        rows.append(
+            (
+                TITLES[model_of(record)],
+                where,
+                f"{plan['preset']}, {plan['size']} pixels, batch {recipe['batch']}",
+                plan["seed"],
+                length(record),
+                f"{record['minutes of training']:.1f}",
+            )
+        )
+    return table(("model", "learned from", "preset", "seed", "steps", "minutes"), rows)
+
+
+# --- Curves ---
+
+
+def line(record: Record, name: str) -> tuple[list[float], list[float]]:
+    """Steps and what was written down of one number."""
+    points = sorted((each["step"], each[name]) for each in record["history"] if each.get(name) is not None)
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def svib_curves() -> None:
+    """Errors over steps: out of distribution as full lines, in distribution as broken ones."""
+    found = records("svib")
+    alphas = sorted({record["plan"]["alpha"] for record in found}, reverse=True)
+    figure, axes = plt.subplots(1, len(alphas), figsize=(6 * len(alphas), 4.2), squeeze=False)
+    for alpha, panel in zip(alphas, axes[0], strict=True):
+        for record in (each for each in found if each["plan"]["alpha"] == alpha):
+            model = model_of(record)
+            colour = COLOURS[model]
+            panel.plot(*line(record, "out-of-distribution error"), color=colour, label=TITLES[model])
+            panel.plot(*line(record, "in-distribution error"), color=colour, linestyle="--", linewidth=1)
+            panel.axhline(published_error(model, alpha), color=colour, linestyle=":", linewidth=1)
+        panel.set(title=f"sprites S-A, alpha {alpha}", xlabel="steps", ylabel="squared error of an image", yscale="log")
+        panel.legend(title="dashed: in distribution\ndotted: the paper, 160,000 steps", fontsize=8, title_fontsize=8)
+    keep(figure, "svib")
+
+
+def neuron_curves() -> None:
+    """Reconstruction over steps."""
+    figure, panel = plt.subplots(figsize=(6, 4.2))
+    for record in records("neurons"):
+        model, seed = model_of(record), record["plan"]["seed"]
+        style = "-" if seed == 0 else "--"
+        steps, errors = line(record, "reconstruction error")
+        panel.plot(steps, errors, style, color=COLOURS[model], label=f"{TITLES[model]}, seed {seed}")
+    panel.set(xlabel="steps", ylabel="squared error of a pixel", yscale="log", title="dsprites")
+    panel.legend(fontsize=8)
+    keep(figure, "neurons")
+
+
+def slot_curves() -> None:
+    """Grouping over steps."""
+    figure, panel = plt.subplots(figsize=(6, 4.2))
+    for record in records("slots"):
+        for metric, colour in zip(("FG-ARI", "FG-ARP", "FG-ARR"), COLOURS.values(), strict=False):
+            style = "-" if record["plan"]["seed"] == 0 else "--"
+            steps, scores = line(record, metric)
+            panel.plot(steps, scores, style, color=colour, label=f"{metric}, seed {record['plan']['seed']}")
+    panel.set(xlabel="steps", ylabel="score", title="clevr6, seven slots, images held out")
+    panel.legend(fontsize=8)
+    keep(figure, "slots")
+
+
+def keep(figure: Any, name: str) -> None:
+    figure.tight_layout()
+    figure.savefig(DOCS / "evidence" / f"{name}-curves.png", dpi=110)
+    plt.close(figure)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": settings,
+    "svib errors": svib_errors,
+    "svib order": svib_order,
+    "neurons": neuron_scores,
+    "slots": slot_scores,
+}
+CURVES = {"svib": svib_curves, "neurons": neuron_curves, "slots": slot_curves}
+
+
+def main() -> None:
+    """Draw all curves there are runs for, and renew the tables of the page."""
+    for group, draw in CURVES.items():
+        if records(group):
+            draw()
+    path = DOCS / "evidence.md"
+    text = path.read_text()
+    for name, made in TABLES.items():
+        marks = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        if marks[0] in text:
+            pattern = re.escape(marks[0]) + ".*?" + re.escape(marks[1])
+            text = re.sub(pattern, lambda _, n=marks, m=made: f"{n[0]}\n\n{m()}\n\n{n[1]}", text, flags=re.DOTALL)  # type: ignore[misc]
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

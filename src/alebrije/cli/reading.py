@@ -1,0 +1,129 @@
+"""Commands about results: tables of them, comparisons, and the page."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from alebrije.cli.common import show
+from alebrije.errors import InputError
+
+if TYPE_CHECKING:
+    from alebrije.results import Table
+
+Format = Literal["text", "csv", "markdown", "latex", "json"]
+Folders = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DIR...")]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Print what was found: a row for each value, chosen by a query."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """A folder that `eval` or `study` filled."""
+    query: str | None = None
+    """Conditions that must hold, such as 'study=neurons metric=SNC,NK seed<3 model=*vae'."""
+    seeds: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Each seed in a row of its own, instead of mean, standard error and 95 % interval."""
+    rows: tuple[str, ...] = ()
+    """With --columns: labels that make the rows of a table with two sides."""
+    columns: tuple[str, ...] = ()
+    """With --rows: labels that make its columns, such as metric."""
+    format: Format = "text"
+    """How the table is written."""
+
+    def run(self) -> None:
+        """Reads and prints; damaged files are named on standard error."""
+        if bool(self.rows) != bool(self.columns):
+            raise InputError("a table with two sides needs both --rows and --columns")
+        from alebrije.results import table
+        from alebrije.studies.folder import opened
+
+        store = opened(self.folder).store
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # problems are listed below
+            results = store.all()
+        found = table(results, self.query)
+        if self.rows:
+            found = found.pivot(self.rows, self.columns)
+        elif not self.seeds:
+            found = found.over_seeds()
+        _print(found, self.format)
+        _trouble([f"{problem}" for problem in store.problems()])
+        failed = [result for result in results if result.status == "failed"]
+        _trouble([f"failed: {each.cell}: {(each.traceback or '').rpartition(chr(10))[2]}" for each in failed])
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Set runs beside each other, and beside the numbers of the papers."""
+
+    folders: Folders
+    """Folders that `eval` or `study` filled; the first is what the others are compared with."""
+    published: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Beside the papers' tables, which come with alebrije."""
+    query: str | None = None
+    """Conditions that must hold, as in `results`."""
+    format: Format = "text"
+    """How the table is written."""
+
+    def run(self) -> None:
+        """Compares and prints."""
+        if not self.folders:
+            raise InputError("there is nothing to compare; name at least one folder of results")
+        from alebrije.results import compare
+        from alebrije.studies.folder import opened
+
+        stores = [opened(folder).store for folder in self.folders]
+        named = {str(folder): store for folder, store in zip(self.folders, stores, strict=True)}
+        if len(named) < len(stores):
+            raise InputError("a run cannot be compared with itself; name each folder once")
+        _print(compare(named, self.published, self.query), self.format)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make one web page of everything in a folder: in words, pictures and tables. It opens offline."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """A folder that `eval` or `study` filled."""
+    out: Path | None = None
+    """Where to write the page; DIR/report.html unless given."""
+    figures: Path | None = None
+    """A folder for the figures as SVG and PDF, for papers."""
+
+    def run(self) -> None:
+        """Writes the page and says where it is."""
+        from alebrije.report.page import write_figures, write_report
+        from alebrije.studies.folder import opened
+
+        folder = opened(self.folder)
+        page = write_report(folder, self.out or self.folder / "report.html")
+        print(f"written to {page}")
+        if self.figures is not None:
+            print(f"{len(write_figures(folder, self.figures))} figures written to {self.figures}")
+
+
+def _print(found: Table, form: Format) -> None:
+    """A table for people as wide as their terminal, or as text for files and other programs."""
+    import sys
+
+    if not len(found):
+        print("no values fit", file=sys.stderr)
+        return
+    shown = type(found)(tuple(name for name in found.columns if name != "key"), found.rows)
+    if form == "text" and sys.stdout.isatty():
+        show(shown.rich())
+    else:
+        print(shown.render(form), end="")
+
+
+def _trouble(lines: list[str]) -> None:
+    import sys
+
+    for line in lines:
+        print(line, file=sys.stderr)

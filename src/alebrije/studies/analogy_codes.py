@@ -1,0 +1,126 @@
+"""Codes of the scenes of a corpus, and what COAT does with slots before it matches them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alebrije.errors import InputError
+from alebrije.metrics import drop_duplicate_slots, drop_invisible_slots, labels_from_masks
+from alebrije.studies.analogy_corpora import BEHIND, ROLES, Corpus
+from alebrije.studies.folder import Folder
+from alebrije.studies.subjects import Model, Oracle, Subject, Trained, View
+from alebrije.studies.views import parts
+
+VARIANTS = ("raw", "no-duplicates", "no-duplicates+no-invisible")  # the rows of Table 1 of Xie et al.
+NO_SCENE = "there is no scene behind it, and this subject reads scenes"
+NO_MASKS = "the slots come without masks, so it is not known which of them are invisible"
+_AT_ONCE = 64  # images; masks of many images would fill the memory
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """What a subject makes of a corpus.
+
+    `codes` are vectors [T, D] or slots [T, K, D] of each role that it can see, `visible` [T, K] says which slots win a
+    pixel, and `groups` [T, H, W] is the group of each pixel of D; None where the subject does not tell.
+    """
+
+    codes: dict[str, Tensor]
+    visible: dict[str, Tensor] | None = None
+    groups: Tensor | None = None
+
+
+def has_slots(subject: Subject) -> bool:
+    """Whether a subject answers with slots that can be processed in several ways; references are taken as they are."""
+    if isinstance(subject, Trained):
+        return subject.plan.record.place.startswith("slot_attention")
+    if isinstance(subject, Model):
+        try:
+            return subject.adapted.kind == "slots"
+        except InputError:  # a model that cannot be called fails in its own cell, not here
+            return False
+    return getattr(subject, "kind", None) == "slots"
+
+
+def codes_of(subject: Subject, corpus: Corpus, folder: Folder, device: str = "cpu") -> Codes:
+    """The codes of a corpus. Slots are kept in the folder, since three variants look at them."""
+    views = corpus.views(folder, device)
+    if not has_slots(subject):
+        return _from_arrays(_look(subject, views))
+    settings = {"name": "slots", "version": 1, "subject": dict(subject.identity), "corpus": corpus.settings}
+    return _from_arrays(folder.made(settings, partial(_look, subject, views)))
+
+
+def processed(seen: Codes, variant: str | None) -> dict[str, Tensor]:
+    """The codes of each role after the processing of a variant; the blank slot is the mean of all slots."""
+    if variant in (None, "raw"):
+        return seen.codes
+    if variant not in VARIANTS:
+        raise InputError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
+    roles = list(seen.codes)
+    slots = torch.cat([seen.codes[role] for role in roles])
+    blank = slots.double().mean((0, 1))
+    kept = drop_duplicate_slots(slots, blank=blank)
+    if variant == VARIANTS[2]:
+        if seen.visible is None:
+            raise InputError(NO_MASKS)
+        kept = drop_invisible_slots(kept, _few_pixels(torch.cat([seen.visible[role] for role in roles])), blank=blank)
+    return dict(zip(roles, kept.split(len(seen.codes[roles[0]])), strict=True))
+
+
+def whole_scene(codes: Tensor) -> Tensor:
+    """One vector for each scene [T, D]: slots have no order, so it is their sum."""
+    return codes.sum(1) if codes.ndim == 3 else codes
+
+
+def _look(subject: Subject, views: Mapping[str, View]) -> Mapping[str, npt.ArrayLike]:
+    """The codes of each role, which slots are seen, and the groups of D, as arrays that can be kept."""
+    found: dict[str, npt.ArrayLike] = {}
+    for role, view in views.items():
+        if role not in BEHIND and isinstance(subject, Oracle):
+            continue
+        codes, visible = [], []
+        for part in parts(view, _AT_ONCE):
+            encoding = subject.encode(part)
+            codes.append(encoding.codes.detach().float().cpu())
+            if encoding.slots is not None and encoding.masks is not None:
+                visible.append(_wins_a_pixel(encoding.masks))
+        found[f"codes-{role}"] = torch.cat(codes).numpy()
+        if visible:
+            found[f"visible-{role}"] = torch.cat(visible).numpy()
+    groups = [subject.group(part) for part in parts(views["d"], _AT_ONCE)]
+    there = [each.cpu().to(torch.int32) for each in groups if each is not None]
+    if there:
+        found["groups"] = torch.cat(there).numpy()
+    return found
+
+
+def _from_arrays(arrays: Mapping[str, Any]) -> Codes:
+    def of(kind: str) -> dict[str, Tensor]:
+        there = {role: arrays[f"{kind}-{role}"] for role in ROLES if f"{kind}-{role}" in arrays}
+        return {role: torch.from_numpy(np.asarray(array)) for role, array in there.items()}
+
+    groups = torch.from_numpy(np.asarray(arrays["groups"])).long() if "groups" in arrays else None
+    return Codes(of("codes"), of("visible") or None, groups)
+
+
+def _wins_a_pixel(masks: Tensor) -> Tensor:
+    """Which slots [B, K] are the strongest anywhere."""
+    winners = labels_from_masks(masks.detach()).flatten(1)
+    return F.one_hot(winners, masks.shape[1]).bool().any(1).cpu()
+
+
+def _few_pixels(visible: Tensor) -> Tensor:
+    """Masks [T, K, 1, K] in which those slots win a pixel that are visible [T, K], and no others."""
+    slots = torch.arange(visible.shape[1]).expand_as(visible)
+    winners = torch.where(visible, slots, visible.long().argmax(1, keepdim=True))
+    return F.one_hot(winners, visible.shape[1]).transpose(1, 2)[:, :, None].float()

@@ -1,0 +1,295 @@
+"""The study of imagination: what would the scene look like after a rule, where its parts are combined as never before?
+
+Kim et al. 2023 (SVIB). Models that learn from episodes predict by themselves. Any other encoder stays as it is, and a
+head learns to draw the target from the code of the source; what the code tells is then what can be imagined from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from alebrije.adapters.adapted import seeded
+from alebrije.adapters.embeddings import Embeddings
+from alebrije.errors import InputError
+from alebrije.metrics import find
+from alebrije.models import get as get_model
+from alebrije.results import Cell, Value
+from alebrije.results.cells import Label
+from alebrije.studies.cells import Job
+from alebrije.studies.folder import Folder
+from alebrije.studies.imagination_alphas import AFTER, after
+from alebrije.studies.imagination_episodes import Lot, Setting, Shown
+from alebrije.studies.imagination_factors import Course
+from alebrije.studies.imagination_head import Drawer, Lesson, codes_of
+from alebrije.studies.imagination_scores import ERRORS, LPIPS, READ, Imagined, errors, factors_read, perceptual, samples
+from alebrije.studies.protocol import Ask, Size, Study
+from alebrije.studies.subjects import REFERENCES, Model, Subject, Trained, reference, subject_of
+from alebrije.train.plan import Plan, plan
+from alebrije.train.sources import seen
+
+METRICS = (*ERRORS, LPIPS, *READ)
+BASELINES = ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "oracle")
+SVIB_ORACLE = "svib-oracle"  # `oracle` alone is the reference, as in every study
+RULES = ("S-A", "M-A", "S-NA", "M-NA")
+SAMPLES = 8  # episodes kept for pictures
+PROTOCOL = 1  # raised when the same subject comes to other values for a reason that no other version tells
+_AT_ONCE = 64  # images
+_CATALOGUED = {"mse-sum": ERRORS, "gap": ("gap",), LPIPS: (LPIPS,)}  # metrics that values come from
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a size of the study is made of."""
+
+    worlds: tuple[str, ...]
+    alphas: tuple[float, ...]
+    pixels: int  # where a head draws; models that predict by themselves have a size of their own
+    counts: Mapping[Lot, int]
+    lesson: Lesson
+    course: Mapping[str, int]
+    rules: tuple[str, ...] = RULES[:1]
+    trained: tuple[str, ...] = ()  # unless models are named
+    references: tuple[str, ...] = ()
+    images: int | None = None  # episodes that models learn from here, where that is not as in the preset
+    settings: Mapping[str, Any] = field(default_factory=dict)  # beyond the preset
+
+
+EXTENTS: Mapping[Size, Extent] = {
+    "paper": Extent(
+        ("sprites", "clevr", "clevrtex"),
+        (0.0, 0.2, 0.4, 0.6),
+        128,
+        {"train": 16_384, "validation": 1024, "known": 8000, "test": 8000},
+        Lesson(30_000, batch=256, points=512, rate=2e-3, checks=30, width=192, hidden=128, layers=3, components=512),
+        {"scenes": 32_768, "epochs": 20, "channels": 32},
+        rules=RULES,
+        trained=BASELINES,
+    ),
+    "small": Extent(
+        ("sprites",),
+        (0.2, 0.6),
+        64,
+        {"train": 8192, "validation": 256, "known": 512, "test": 512},
+        Lesson(3000, batch=64, points=128, rate=5e-3, checks=15, width=96, components=512),
+        {"scenes": 4096, "epochs": 8},
+        trained=BASELINES,
+        references=REFERENCES,
+    ),
+    "tiny": Extent(
+        ("sprites",),
+        (0.6,),
+        32,
+        {"train": 2048, "validation": 256, "known": 256, "test": 256},
+        Lesson(),
+        {"scenes": 2048, "epochs": 8},
+        references=REFERENCES,
+        images=512,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A subject in a setting; without a lesson it predicts by itself."""
+
+    subject: Subject
+    setting: Setting
+    counts: Mapping[Lot, int]
+    lesson: Lesson | None
+    course: Course | None  # none where no factors are to be read
+    wanted: tuple[str, ...]
+    device: str
+    seed: int  # of the head
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """All that decides the values."""
+        lots = {lot: count for lot, count in self.counts.items() if self.lesson is not None or lot in ("known", "test")}
+        versions = {name: find(name).version for name, values in _CATALOGUED.items() if set(values) & set(self.wanted)}
+        return {
+            "subject": dict(self.subject.identity),
+            "episodes": {lot: self.setting.settings(lot, count) for lot, count in lots.items()},
+            "head": None if self.lesson is None else {**self.lesson.settings, "seed": self.seed},
+            "reader": None if self.course is None else self.course.settings,
+            "metrics": versions,
+            "values": list(self.wanted),
+            "protocol": PROTOCOL,
+        }
+
+    @property
+    def labels(self) -> dict[str, Label]:
+        """What tells its cell from others."""
+        setting = self.setting
+        place: dict[str, Label] = {"world": setting.world, "rule": setting.rule, "alpha": setting.alpha}
+        by = "itself" if self.lesson is None else "head"
+        return {**place, "pixels": setting.pixels, "drawn_by": by, "seed": self.seed, **self.subject.labels}
+
+
+def jobs(folder: Folder, ask: Ask) -> list[Job]:
+    """A cell for each subject and setting."""
+    wanted = tuple(name for name in METRICS if ask.wants(name) or (name in ERRORS and any(map(ask.wants, AFTER))))
+    if not wanted:
+        return []
+    return [_job(folder, ask, each) for each in examinations(folder, ask, wanted)]
+
+
+def examinations(folder: Folder, ask: Ask, wanted: tuple[str, ...] = METRICS) -> Iterator[Examination]:
+    """Who is examined in which setting."""
+    extent = EXTENTS[ask.size]
+    settings = [
+        Setting(world, rule, alpha, extent.pixels)
+        for world in ask.worlds or extent.worlds
+        for rule in ask.rules or extent.rules
+        for alpha in ask.alphas or extent.alphas
+    ]
+    seeds = range(1 if ask.seeds is None else ask.seeds)
+    at_hand = [*(subject_of(name, device=ask.device) for name in _named(ask) if ":" in name), *ask.subjects]
+    for setting in settings:
+        for name in _named(ask):
+            if ":" not in name:
+                for seed in seeds:
+                    yield _asked(folder, ask, wanted, setting, name, seed)
+        for subject in at_hand:
+            if own_plan(subject) is None:
+                for seed in seeds:
+                    yield _with_head(ask, wanted, setting, subject, seed)
+    for subject in at_hand:
+        own = own_plan(subject)
+        if own is not None:
+            yield _by_itself(ask, wanted, subject, own)
+
+
+def _named(ask: Ask) -> tuple[str, ...]:
+    if ask.only_subjects:
+        return ()
+    extent = EXTENTS[ask.size]
+    trained = (SVIB_ORACLE if name == "oracle" else name for name in extent.trained)
+    return ask.models or (*extent.references, *trained)
+
+
+def own_plan(subject: Subject) -> Plan | None:
+    """The plan of a model that learned from episodes here, and so predicts by itself; else None."""
+    made = subject.plan if isinstance(subject, Trained) else None
+    if isinstance(subject, Model):
+        made = subject.adapted.plan
+    return made if made is not None and made.rule is not None else None
+
+
+def _asked(folder: Folder, ask: Ask, wanted: tuple[str, ...], setting: Setting, name: str, seed: int) -> Examination:
+    """The examination of a reference, or of a model that is trained for it."""
+    if name in REFERENCES:
+        return _with_head(ask, wanted, setting, reference(name, setting.pixels), seed)
+    record = get_model("oracle" if name == SVIB_ORACLE else name)
+    made = _plan(record.name, ask.size, setting.world)
+    if record.learns_from == "images":
+        subject = Trained(replace(made, seed=seed), folder, ask.device)
+        return _with_head(ask, wanted, setting, subject, 0)
+    own = replace(made, rule=setting.rule, alpha=setting.alpha, seed=seed)
+    return _by_itself(ask, wanted, Trained(own, folder, ask.device), own)
+
+
+@cache
+def _plan(model: str, size: Size, world: str) -> Plan:
+    """A plan that is tried once; rules, alphas and seeds make no difference to whether it can be carried out."""
+    extent, episodes = EXTENTS[size], get_model(model).learns_from == "episodes"
+    images = extent.images if episodes else None
+    return plan(model, preset_name=size, world=world, images=images, settings=extent.settings)
+
+
+def _with_head(ask: Ask, wanted: tuple[str, ...], setting: Setting, subject: Subject, seed: int) -> Examination:
+    extent = EXTENTS[ask.size]
+    course = _course(extent, setting, wanted)
+    return Examination(subject, setting, extent.counts, extent.lesson, course, wanted, ask.device, seed)
+
+
+def _by_itself(ask: Ask, wanted: tuple[str, ...], subject: Subject, own: Plan) -> Examination:
+    extent = EXTENTS[ask.size]
+    assert own.rule is not None
+    setting = Setting(own.world, own.rule, 0.6 if own.alpha is None else own.alpha, own.size)
+    course = _course(extent, setting, wanted)
+    return Examination(subject, setting, extent.counts, None, course, wanted, ask.device, own.seed)
+
+
+def _course(extent: Extent, setting: Setting, wanted: tuple[str, ...]) -> Course | None:
+    return Course(setting.world, setting.pixels, **extent.course) if set(READ) & set(wanted) else None
+
+
+def _job(folder: Folder, ask: Ask, each: Examination) -> Job:
+    cell = Cell(study="imagination", labels={"size": ask.size, **each.labels}, inputs=each.inputs)
+    return Job(cell, partial(work, folder, cell, each))
+
+
+def work(folder: Folder, cell: Cell, each: Examination) -> dict[str, Value]:
+    """The values of a cell; what its pictures need is kept."""
+    lots = {lot: each.setting.episodes(folder, lot, each.counts[lot], each.device) for lot in ("known", "test")}
+    missing = _not_stored(each.subject, lots["known"])
+    if missing is not None:
+        return {name: Value(score=None, reason=missing) for name in each.wanted}
+    drawn = predictions(folder, each, lots)
+    known, new = (Imagined(lots[lot], drawn[lot]) for lot in ("known", "test"))
+    values = errors(known, new, cell.seed) if set(ERRORS) & set(each.wanted) else {}
+    if LPIPS in each.wanted:
+        values[LPIPS] = perceptual(new, cell.seed)
+    if each.course is not None:
+        values |= factors_read(each.course.reader(folder, each.device), known, new, cell.seed)
+    folder.keep(cell, **samples(known, new, SAMPLES))
+    return {name: value for name, value in values.items() if name in each.wanted}
+
+
+def _not_stored(subject: Subject, shown: Shown) -> str | None:
+    """Why codes that were computed elsewhere cannot be examined; None where they can, and for all other subjects."""
+    if isinstance(subject, Model) and isinstance(subject.adapted.model, Embeddings):
+        try:
+            subject.encode(shown.view)
+        except InputError as error:
+            return str(error)
+    return None
+
+
+def predictions(folder: Folder, each: Examination, lots: Mapping[str, Shown]) -> dict[str, Tensor]:
+    """What a subject imagines of the targets of some lots of episodes: floats in 0..1 [B, 3, H, W]."""
+    if each.lesson is None:
+        model = _model(each.subject)
+        return {name: predicted(model, shown, torch.device(each.device)) for name, shown in lots.items()}
+    learned = [each.setting.episodes(folder, lot, each.counts[lot], each.device) for lot in ("train", "validation")]
+    train, held = ((codes_of(each.subject, shown), shown.target) for shown in learned)
+    drawer = Drawer(train, held, each.lesson, each.seed, each.device)
+    return {name: drawer(codes_of(each.subject, shown)) for name, shown in lots.items()}
+
+
+def _model(subject: Subject) -> nn.Module:
+    model = subject.model() if isinstance(subject, Trained) else None
+    if isinstance(subject, Model) and isinstance(subject.adapted.model, nn.Module):
+        model = subject.adapted.model.eval()
+    if model is None:
+        raise InputError(f"{subject.labels['model']} is no model that predicts by itself")
+    return model
+
+
+@torch.no_grad()
+def predicted(model: nn.Module, shown: Shown, device: torch.device) -> Tensor:
+    """What a model that learned from episodes predicts; where it draws random numbers, always the same."""
+    drawn = []
+    model = model.to(device)
+    for first in range(0, len(shown), _AT_ONCE):
+        batch = {name: seen(tensor) for name, tensor in shown.batch(first, _AT_ONCE, device).items()}
+        with seeded(first, device):
+            drawn.append(model.predict(batch).float().clamp(0, 1).cpu())  # type: ignore[operator]
+    return torch.cat(drawn)
+
+
+STUDY = Study(
+    name="imagination",
+    title="Imagination",
+    question="Can the model imagine what a rule makes of a scene whose parts it never saw combined?",
+    cites="Kim et al. 2023",
+    jobs=jobs,
+    metrics=(*METRICS, *AFTER),
+    after=after,
+)

@@ -1,0 +1,249 @@
+"""From a model to an answer: `alebrije eval`, `study`, `results`, `compare`, `report`, and `alebrije.evaluate`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import alebrije
+from alebrije.cli import main
+from alebrije.errors import InputError
+from alebrije.report.evaluation import chosen
+from alebrije.results import Store
+
+MODELS = """
+import torch
+from torch import nn
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())
+
+    def forward(self, images):
+        return self.layers(images)
+
+class Quarters(nn.Module):
+    def forward(self, images):
+        masks = torch.zeros(len(images), 2, *images.shape[2:])
+        masks[:, 0, : images.shape[2] // 2] = 1
+        masks[:, 1] = 1 - masks[:, 0]
+        return {"slots": images.mean((2, 3))[:, None].repeat(1, 2, 1), "masks": masks}
+
+def broken(images):
+    raise RuntimeError("no weights today")
+"""
+
+
+@pytest.fixture
+def strangers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of models in the current folder, as a user has it."""
+    name = f"evaluated_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def ended(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return int(stopped.value.code or 0)
+
+
+def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def test_a_strangers_network(strangers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["eval", f"{strangers}:Network", "--tests", "snc", "mig", "--size", "tiny", "--pixels", "32"]
+    main([*command, "--out", "found", "--beside", "oracle", "noise"])
+    out = capsys.readouterr().out
+    assert "3 computed, 0 there already, 0 failed; the report is found/report.html" in out
+    assert "<html" in Path("found/report.html").read_text()
+    main(["results", "found", "--query", "metric=SNC", "--format", "csv"])
+    scores = {row["model"]: float(row["value"]) for row in rows(capsys)}
+    assert scores["oracle"] == 1
+    assert scores["noise"] < 0.15
+    main([*command, "--out", "found", "--beside", "oracle", "noise"])
+    assert "0 computed, 3 there already" in capsys.readouterr().out
+    with torch.random.fork_rng():
+        Path(f"{strangers}.py").write_text(MODELS.replace("8, 3, 2", "4, 3, 2"))
+        for module in [name for name in sys.modules if name == strangers]:
+            del sys.modules[module]
+        main([*command, "--out", "found"])
+    assert "1 computed, 0 there already" in capsys.readouterr().out  # the same name, other weights
+
+
+def test_slots_and_masks(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["eval", f"{strangers}:Quarters", "--tests", "grouping", "--size", "tiny", "--out", "found"])
+    capsys.readouterr()
+    main(["results", "found", "--rows", "model", "--columns", "metric", "--format", "csv"])
+    (row,) = rows(capsys)
+    assert row["model"] == f"{strangers}:Quarters"
+    assert -0.5 < float(row["fg-ari"]) < 0.9
+
+
+def test_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["make", "rooms", "--n", "1000", "--seed", "0", "--size", "64", "--out", "images"])
+    cache = alebrije.data.open_cache("images")
+    np.savez("codes.npz", codes=np.asarray(cache["factors"])[:, 0].astype(np.float32))
+    spec = "embeddings:codes.npz?images=images"
+    main(["eval", spec, "--tests", "snc", "--size", "tiny", "--out", "found", "--name", "my codes"])
+    main(["results", "found", "--query", "metric=SNC", "--format", "json"])
+    told = capsys.readouterr().out
+    table = json.loads(told[told.index('{\n "columns"') :])
+    assert table["rows"][0]["model"] == "my codes"
+    assert table["rows"][0]["value"]["value"] == 1
+
+
+def test_what_fails_is_listed_and_the_rest_goes_on(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["eval", f"{strangers}:broken", "--tests", "snc", "--size", "tiny", "--out", "found", "--beside", "noise"]
+    assert ended(command) == 1
+    told = capsys.readouterr()
+    assert "1 computed, 0 there already, 1 failed" in told.out
+    assert "no weights today" in told.err
+    assert len(Store("found/cells").failed()) == 1
+    assert "no weights today" in Path("found/report.html").read_text()
+    assert ended(command) == 1  # it is tried again
+    assert "0 computed, 1 there already, 1 failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["eval", "pixels", "--tests", "cote", "--out", "x"], "there is no test 'cote'; did you mean 'coat'?"),
+        (["eval", "pixels", "--beside", "nois", "--out", "x"], "there is no reference 'nois'; did you mean 'noise'?"),
+        (["eval", "nothing", "--out", "x"], "'nothing' names no model"),
+        (["eval", "pixels", "--jobs", "0", "--out", "x"], "--jobs must be at least 1"),
+        (["study", "neuron", "--out", "x"], "there is no study 'neuron'; did you mean 'neurons'?"),
+        (["study", "neurons", "--out", "x", "--shard", "3/2"], "--shard is written i/n"),
+        (["study", "neurons", "--out", "x", "--shard", "one"], "--shard is written i/n"),
+        (["study", "neurons", "--out", "x", "--seeds", "0"], "--seeds must be at least 1"),
+        (["study", "neurons", "--out", "x", "--models", "beta-vaes"], "beta-vae"),
+        (["study", "neurons", "--out", "x", "--worlds", "dsprite"], "dsprites"),
+        (["results", "x"], "x: there are no results here"),
+        (["results", ".", "--rows", "model"], "needs both --rows and --columns"),
+        (["compare", "x"], "x: there are no results here"),
+        (["report", "x"], "x: there are no results here"),
+        (["eval", "pixels", "--tests", "snc", "--out", "file"], "file: is a file"),
+        (["eval", "pixels", "--tests", "snc", "--out", "file/x"], "file/x: cannot be written"),
+    ],
+)
+def test_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    assert ended(arguments) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert sentence in told[0]
+    assert not (tmp_path / "x").exists() or not list((tmp_path / "x").rglob("*.json"))
+
+
+STUDY = ["study", "neurons", "--size", "tiny", "--models", "oracle", "noise", "--metrics", "SNC", "MIG", "--out", "s"]
+
+
+def test_a_study_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    main([*STUDY, "--dry-run"])
+    listed = capsys.readouterr().out
+    assert "2 cells, 2 missing; time: unknown until one of them is done" in listed
+    assert not (tmp_path / "s").exists()
+    main([*STUDY, "--shard", "1/2"])
+    main([*STUDY, "--dry-run"])
+    assert "2 cells, 1 missing; time: about" in capsys.readouterr().out
+    main([*STUDY, "--shard", "2/2"])
+    main(STUDY)
+    assert "0 computed, 2 there already" in capsys.readouterr().out
+    main(["compare", "s", "--published", "--format", "csv"])
+    assert {row["model"] for row in rows(capsys)} == {"oracle", "noise"}
+    main(["report", "s", "--out", "page.html", "--figures", "figures"])
+    assert list((tmp_path / "figures").glob("*.svg"))
+    assert list((tmp_path / "figures").glob("*.pdf"))
+
+
+def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "alebrije", "study", "neurons", "--size", "tiny", "--models", "oracle", "noise"]
+    command += ["--metrics", "SNC", "MIG", "IRS", "CG accuracy", "--jobs", "2"]
+    home = {**os.environ, "OMP_NUM_THREADS": "1"}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*command, "--out", str(tmp_path / "calm")], check=True, env=home, **quiet)  # type: ignore[call-overload]
+    luck, killed = random.Random(4), 0
+    for _ in range(4):
+        process = subprocess.Popen(
+            [*command, "--out", str(tmp_path / "rough")],
+            env=home,
+            start_new_session=True,
+            **quiet,  # type: ignore[call-overload]
+        )
+        time.sleep(luck.uniform(3, 9))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+        process.wait()
+    assert killed
+    subprocess.run([*command, "--out", str(tmp_path / "rough")], check=True, env=home, **quiet)  # type: ignore[call-overload]
+    calm, rough = (
+        {result.key: {name: value.score for name, value in result.values.items()} for result in Store(place).all()}
+        for place in (tmp_path / "calm" / "cells", tmp_path / "rough" / "cells")
+    )
+    assert calm == rough
+    assert len(calm) > 2
+    assert not Store(tmp_path / "rough" / "cells").problems()
+
+
+class Colour(nn.Module):
+    """The mean colour of each quarter."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return nn.functional.adaptive_avg_pool2d(images, 2).flatten(1)
+
+
+def test_evaluate(tmp_path: Path) -> None:
+    heard: list[str] = []
+    report = alebrije.evaluate(
+        Colour(),
+        tests=["snc", "fg-ari"],
+        size="tiny",
+        out=tmp_path,
+        name="<b>colour</b>",
+        progress=lambda done, of, cell, left: heard.append(str(cell)),
+    )
+    assert len(heard) == len(report.results) == 2
+    assert 0 < (report.score("snc") or 0) < 0.9
+    assert report.value("fg-ari").score is None
+    assert "which pixels belong together" in (report.value("fg-ari").reason or "")
+    assert "SNC" in str(report)
+    page = report.save(tmp_path / "page.html").read_text()
+    assert "<b>colour" not in page
+    assert "&lt;b&gt;colour" in page
+    with pytest.raises(InputError, match="there is no value 'sncc'"):
+        report.score("sncc")
+
+
+def test_evaluate_refuses() -> None:
+    with pytest.raises(InputError, match="size must be one of"):
+        alebrije.evaluate(Colour(), size="huge")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="there is no test to do"):
+        chosen([])
+    assert chosen(["coat", "neurons", "snc"]) == {"analogy": ("coat",), "neurons": ()}
