@@ -196,10 +196,18 @@ def test_models_of_one_name_and_other_weights_are_told_apart(tmp_path):
     assert len({one for one in read_findings(folder).subjects if re.fullmatch(r"mine \[[0-9a-f]{6}\]", one)}) == 2
 
 
+def test_metrics_of_one_model_that_were_asked_for_one_after_another_are_together(tmp_path):
+    folder = Folder(tmp_path / "study")
+    put(folder, "neurons", {"model": "mine"}, {"SNC": 0.5, "NK": 0.1}, metrics={"SNC": 1, "NK": 1})
+    put(folder, "neurons", {"model": "mine"}, {"SNC": 0.6}, metrics={"SNC": 2})
+    (group,) = read_findings(folder).groups
+    assert (group.known("SNC").value, group.known("NK").value) == (0.6, 0.1)
+
+
 def test_of_the_same_model_computed_twice_the_later_result_counts(tmp_path):
     folder = Folder(tmp_path / "study")
     for version, score in ((1, 0.5), (2, 0.7)):
-        put(folder, "neurons", {"model": "mine"}, {"SNC": score}, metrics={"snc": version})
+        put(folder, "neurons", {"model": "mine"}, {"SNC": score}, rows={"snc": version})
     findings = read_findings(folder)
     (group,) = findings.groups
     assert (group.known("SNC").value, findings.older, findings.subjects) == (0.7, 1, ("mine",))

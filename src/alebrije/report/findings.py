@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from alebrije.report.commands import derived_command, noted_commands
-from alebrije.results import DamagedResultWarning, Estimate, Problem, Result, Value, published_for
+from alebrije.results import DamagedResultWarning, Estimate, Problem, Result, Value, merged, published_for
 from alebrije.results.canonical import digest
 from alebrije.results.estimates import mean_over_seeds
 from alebrije.results.published import Published
@@ -154,7 +154,8 @@ def read_findings(folder: Folder, *, published: bool = True) -> Findings:
         everything = folder.store.all()
         problems = folder.store.problems()
     done = [result for result in everything if result.status == "done"]
-    latest, names = _told_apart(done)
+    whole = merged(done)
+    latest, names = _told_apart(whole)
     groups: dict[tuple[Any, ...], list[Result]] = defaultdict(list)
     for result in latest:
         groups[_place(result, names[result.key])].append(result)
@@ -165,7 +166,7 @@ def read_findings(folder: Folder, *, published: bool = True) -> Findings:
         failed=tuple(result for result in everything if result.status == "failed"),
         problems=tuple(problems),
         groups=tuple(sorted(made, key=_order)),
-        older=len(done) - len(latest),
+        older=len(whole) - len(latest),
         commands=noted_commands(folder),
     )
 

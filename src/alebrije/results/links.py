@@ -165,7 +165,8 @@ _SVIB_ERROR = Link(
     {**_MODEL, "environment": ("environment", "world"), "task": ("task", "rule"), "alpha": ("alpha",)},
     needs=("environment", "task", "alpha", "model"),
     only={"metric": "mse_ood"},
-    words={"environment": {"sprites": "dsprites"}},
+    # "oracle" alone is the reference, whose images are drawn by a head of ours
+    words={"environment": {"sprites": "dsprites"}, "model": {"svib-oracle": "Oracle", "oracle": "the reference"}},
     assumes=_PIXELS,
     unit="squared error, summed over the channels and pixels of an image of 128 pixels a side",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from alebrije.errors import InputError
 from alebrije.results.cells import Result, Value
 from alebrije.results.estimates import Estimate, mean_over_seeds
+from alebrije.results.merging import merged
 from alebrije.results.query import choose, parse
 from alebrije.results.rendering import as_csv, as_json, as_latex, as_markdown, as_rich, as_text, flat, flat_columns
 
@@ -103,6 +104,8 @@ class Table:
 def table(results: Iterable[Result], query: str | None = None) -> Table:
     """One row for each value of each result that was done: its study, its labels, the metric and the value.
 
+    Results that differ only in which metrics were asked for are one.
+
     >>> from alebrije.results import Cell, Result
     >>> def found(seed: int, score: float) -> Result:
     ...     cell = Cell(study="neurons", labels={"model": "ae", "seed": seed}, inputs={"seed": seed})
@@ -112,7 +115,7 @@ def table(results: Iterable[Result], query: str | None = None) -> Table:
     ...
     neurons  ae     SNC     0.550 ± 0.050 (n=2)  -0.09 to 1.19
     """
-    done = [result for result in results if result.status == "done"]
+    done = merged(result for result in results if result.status == "done")
     labels = tuple(dict.fromkeys(name for result in done for name in result.cell.labels))
     rows = [
         {"study": result.cell.study}

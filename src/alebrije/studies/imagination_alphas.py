@@ -13,9 +13,11 @@ from alebrije.metrics import find
 from alebrije.results import Cell, Result, Value
 from alebrije.results.cells import Label
 from alebrije.studies.cells import Job
+from alebrije.studies.subjects import CALLED
 
 EFFICIENCY, MEAN_GAP = AFTER = ("alpha-efficiency", "mean gap")
 ERROR, GAP, YARDSTICK = "out-of-distribution error", "gap", "oracle"
+YARDSTICKS = {"itself": CALLED[YARDSTICK]}  # SVIB's own, for models that draw by themselves
 _OVER = ("alpha", "seed")  # labels over which results are brought together
 VERSION = 1
 
@@ -41,7 +43,8 @@ def after(results: Sequence[Result]) -> list[Job]:
     for labels, mine in curves.items():
         if len(mine.errors) < 2:
             continue
-        of_oracle = tuple((name, YARDSTICK if name == "model" else label) for name, label in labels)
+        best = YARDSTICKS.get(str(dict(labels).get("drawn_by")), YARDSTICK)
+        of_oracle = tuple((name, best if name == "model" else label) for name, label in labels)
         yardstick = None if labels == of_oracle else curves.get(of_oracle)
         about = dict(labels)
         inputs = {
@@ -51,7 +54,7 @@ def after(results: Sequence[Result]) -> list[Job]:
             "version": VERSION,
         }
         cell = Cell(study="imagination", labels=about, inputs=inputs)
-        made.append(Job(cell, partial(over_alphas, mine, yardstick, about.get("model") == YARDSTICK)))
+        made.append(Job(cell, partial(over_alphas, mine, yardstick, about.get("model") == best)))
     return made
 
 

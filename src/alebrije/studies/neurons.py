@@ -136,7 +136,8 @@ class _Examined:
         if not names:
             return
         identity, heads, named = dict(self.subject.identity), self.extent.heads, bool(self.ask.metrics)
-        more = {"metrics": versions(names), "any length": named, "heads": asdict(heads)}
+        # metrics that are named are computed of codes of any length, where others would be left out
+        more = {"metrics": versions(names) | ({"any length": 1} if named else {}), "heads": asdict(heads)}
         cell = self._cell(identity, {}, more)
         yield Job(cell, partial(metric_values, self.folder, self.subject, identity, self.gallery, names, heads, named))
 

@@ -27,6 +27,7 @@ from alebrije.studies.training import carry_out
 from alebrije.train.plan import Plan
 
 REFERENCES = ("pixels", "oracle", "projection", "noise")
+CALLED = {"oracle": "svib-oracle"}  # a model whose own name is that of a reference
 TRAINING = 1  # raised when the same plan comes to other weights than before
 _LOG = logging.getLogger("alebrije")
 _SECONDS_A_LINE = 15.0
@@ -116,7 +117,7 @@ class Trained:
     @property
     def labels(self) -> Mapping[str, Label]:
         """Its name and the seed of its training."""
-        return {"model": self.plan.model, "seed": self.plan.seed, **self.more}
+        return {"model": CALLED.get(self.plan.model, self.plan.model), "seed": self.plan.seed, **self.more}
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -59,7 +59,7 @@ def imagination_section(findings: Findings) -> Section:
 
 def judged(groups: Sequence[Group]) -> Verdict:
     """The verdict on one subject: means over its worlds, rules and alphas."""
-    cells = [group for group in groups if group.estimate(NEW) is not None]
+    cells = [group for group in groups if group.estimate(NEW) is not None or group.estimate("skill") is not None]
     skill = over_settings([found for group in cells if (found := group.known("skill")) is not None])
     factors = {name: factor for name in factor_names(cells) if (factor := _factor(cells, name)) is not None}
     verdict = imagination_verdict(skill, factors, _factor(cells, "factor"), len(cells))

@@ -96,7 +96,7 @@ def _score_charts(findings: Findings, groups: Sequence[Group]) -> list[Chart]:
                     given.append(Bar(name, metric, found, one.estimate if one is not None else None))
         if given:
             title = f"Single neurons: {world}" if world else "Single neurons"
-            words = "1 is perfect; chance is 0. Whiskers are 95 % intervals."
+            words = "1 is perfect; chance is near 0 (for SNC the score of shuffled codes). Whiskers are 95 % intervals."
             words += published_words(given, groups)
             draw = partial(bars, given, "score", 0.0, 1.02)
             charts.append(
