@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from alebrije.cli import main
 from alebrije.errors import InputError
 from alebrije.report.evaluation import chosen
 from alebrije.results import Store
+from alebrije.studies.folder import Folder
+from alebrije.studies.protocol import Ask, get, run_study
 
 MODELS = """
 import torch
@@ -136,6 +139,7 @@ def test_what_fails_is_listed_and_the_rest_goes_on(strangers: str, capsys: pytes
         (["study", "neurons", "--out", "x", "--seeds", "0"], "--seeds must be at least 1"),
         (["study", "neurons", "--out", "x", "--models", "beta-vaes"], "beta-vae"),
         (["study", "neurons", "--out", "x", "--worlds", "dsprite"], "dsprites"),
+        (["study", "neurons", "--out", "x", "--metrics", "bogus"], "neurons has no value 'bogus'"),
         (["results", "x"], "x: there are no results here"),
         (["results", ".", "--rows", "model"], "needs both --rows and --columns"),
         (["compare", "x"], "x: there are no results here"),
@@ -210,6 +214,47 @@ def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:
     assert calm == rough
     assert len(calm) > 2
     assert not Store(tmp_path / "rough" / "cells").problems()
+
+
+def test_what_is_found_does_not_depend_on_how_many_share_the_work(tmp_path: Path) -> None:
+    ask = Ask(size="tiny", models=("oracle", "noise"), metrics=("NK", "MLP accuracy", "linear accuracy"))
+    found = []
+    threads = torch.get_num_threads()
+    try:
+        for workers, several in ((1, 1), (1, 2), (2, 2)):
+            torch.set_num_threads(several)
+            folder = Folder(tmp_path / f"{workers}-{several}")
+            run_study(get("neurons"), folder, ask, workers=workers)
+            found.append({each.key: {n: v.score for n, v in each.values.items()} for each in folder.store.all()})
+            assert torch.get_num_threads() == several
+    finally:
+        torch.set_num_threads(threads)
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 2
+
+
+class Locked(nn.Module):
+    """A model that cannot be sent to another process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def forward(self, images: Tensor) -> Tensor:
+        with self.lock:
+            return nn.functional.adaptive_avg_pool2d(images, 2).flatten(1)
+
+
+def test_a_model_that_cannot_be_sent_to_another_process(tmp_path: Path) -> None:
+    report = alebrije.evaluate(Locked(), tests=["mig"], size="tiny", out=tmp_path, workers=2, beside=["noise"])
+    assert not report.tally.failed
+    assert report.tally.done == 2
+
+
+def test_all_is_planned_before_anything_is_computed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="neurons are studied where"):
+        alebrije.evaluate(Colour(), tests=["grouping", "neurons"], size="tiny", out=tmp_path, worlds=["clevr6"])
+    assert not (tmp_path / "cells").exists()
 
 
 class Colour(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -89,19 +90,20 @@ class Eval:
     """Images that go through the model at once."""
     device: Device = "auto"
     """Where the model runs; `auto` takes a GPU if there is one."""
-    jobs: int = 1
-    """Processes that share the work."""
+    jobs: int | None = None
+    """Processes that share the work, each with one thread; on a CPU up to four unless given, on a GPU one."""
 
     def run(self) -> None:
         """Examines, writes the report, prints what was found; ends with 1 if a cell failed."""
-        _at_least_one(jobs=self.jobs, batch=self.batch)
+        _at_least_one(batch=self.batch, **({} if self.jobs is None else {"jobs": self.jobs}))
         from alebrije.report.bars import cells_counted
         from alebrije.report.commands import note_command
         from alebrije.report.evaluation import chosen, evaluate
         from alebrije.studies.folder import Folder
 
-        wanted = chosen(self.tests)
+        wanted, device = chosen(self.tests), device_of(self.device)
         folder = Folder(self.out)
+        jobs = min(4, os.cpu_count() or 1) if device == "cpu" else 1
         with cells_counted() as progress:
             report = evaluate(
                 self.spec,
@@ -116,8 +118,8 @@ class Eval:
                 std=self.std,
                 layer=self.layer,
                 batch=self.batch,
-                device=device_of(self.device),
-                workers=self.jobs,
+                device=device,
+                workers=self.jobs or jobs,
                 progress=progress,
             )
         for study in wanted:
@@ -153,7 +155,7 @@ class Study:
     device: Device = "auto"
     """Where models are trained and run; `auto` takes a GPU if there is one."""
     jobs: int = 1
-    """Processes that share the work; with `--backend ray`, 1 means as many as the cluster has."""
+    """Processes that share the work, each with one thread; with `--backend ray`, 1 means as many as the cluster has."""
     backend: Literal["local", "ray"] = "local"
     """Where the processes are: on this machine, or on a Ray cluster."""
     shard: str = "1/1"
@@ -193,8 +195,9 @@ class Study:
 
     def _list(self, study: Protocol, folder: Folder, ask: Ask, part: tuple[int, int]) -> None:
         from alebrije.studies.cells import estimate, in_shard
+        from alebrije.studies.protocol import planned
 
-        jobs = in_shard(study.jobs(folder, ask), part)
+        jobs = in_shard(planned(study, folder, ask), part)
         missing = {cell.key for cell in folder.store.missing([job.cell for job in jobs])}
         for job in jobs:
             print(f"{'missing' if job.cell.key in missing else 'done   '}  {job.cell}")

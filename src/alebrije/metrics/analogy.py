@@ -95,13 +95,13 @@ def coat(
     codes = check_scenes(named)
     shift = codes[0].reshape(-1, codes[0].shape[-1]).mean(0)  # b - a + c - d and d - c do not change
     scale = max(float((code - shift).abs().max()) for code in codes) or 1.0  # no square over- or underflows
-    first, second, third, fourth, *others = ((code - shift) / scale for code in codes)
+    first, second, third, fourth = ((code - shift) / scale for code in codes[:4])
     quadruple = first, second, third, fourth
     measure = _slot_losses if fourth.ndim == 3 else _vector_losses
     losses = measure(*quadruple, loss)
     tests = {
-        name: _proportion_test(losses < measure(first, second, third, other, loss), level)
-        for name, other in zip(negatives, others, strict=True)
+        name: _proportion_test(losses < measure(first, second, third, (other - shift) / scale, loss), level)
+        for name, other in zip(negatives, codes[4:], strict=True)  # one at a time: codes may be long
     }
     expected = _chance_losses(quadruple, loss, group, chance)
     ratios = losses / expected  # not a number where both are 0

@@ -47,6 +47,6 @@ def demo_subjects(folder: Folder) -> tuple[Subject, ...]:
         Oracle(),
         Trained(plan("beta-vae", preset_name="tiny"), folder, more={"trained_on": "dsprites"}),
         Trained(plan("slot-attention", preset_name="tiny"), folder, more={"trained_on": "sprites"}),
-        Pixels(size=16),
+        Pixels(),
         Noise(),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from alebrije.report.words import Verdict
 from alebrije.results import Result, Table, Value, table
 from alebrije.studies.cells import Progress, Tally
 from alebrije.studies.folder import Folder
-from alebrije.studies.protocol import SIZES, STUDY_NAMES, Ask, Size, run_study, studies
+from alebrije.studies.protocol import SIZES, STUDY_NAMES, Ask, Size, planned, run_study, studies
 from alebrije.studies.subjects import REFERENCES, Model, Subject, reference
 
 _MOST_ROWS = 40  # of a table that is printed without being asked for
@@ -143,20 +143,14 @@ def evaluate(
     subjects = [subject, *(reference(each) for each in beside if each != encoder)]
     temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
     folder = Folder(temporary.name if temporary is not None else Path(out or ".")).ready()
-    keys: set[str] = set()
+    common = Ask(size=size, subjects=tuple(subjects), worlds=tuple(worlds), device=str(place), only_subjects=True)
+    asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
+    known = studies()
+    # all are planned before any is run, so that what cannot work is refused at once
+    keys = {job.cell.key for name, ask in asks.items() for job in planned(known[name], folder, ask)}
     tally = Tally()
-    for study, metrics in wanted.items():
-        ask = Ask(
-            size=size,
-            subjects=tuple(subjects),
-            metrics=metrics,
-            worlds=tuple(worlds),
-            device=str(place),
-            only_subjects=True,
-        )
-        known = studies()[study]
-        keys |= {job.cell.key for job in known.jobs(folder, ask)}
-        tally += run_study(known, folder, ask, workers=workers, progress=progress)
+    for name, ask in asks.items():
+        tally += run_study(known[name], folder, ask, workers=workers, progress=progress)
     return Report(folder, frozenset(keys), tally, temporary)
 
 

@@ -6,15 +6,20 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
+from threadpoolctl import ThreadpoolController
 
 from alebrije.errors import InputError
 from alebrije.results import Cell, Result, Store, Value
+from alebrije.results.canonical import digest
 
 Backend = Literal["local", "ray"]
 _LOOK_EVERY = 0.5  # seconds, for what others have stored
@@ -118,14 +123,29 @@ def _computed(jobs: Sequence[Job], folder: Path, workers: int, backend: Backend)
         yield from (_compute(job, folder) for job in jobs)
         return
     lost = _lost_workers(backend)
-    waiting = {job.cell.key: job for job in jobs}
+    waiting = {job.cell.key: job for job in _spread(jobs)}
     try:
-        for result in (_on_ray if backend == "ray" else _on_this_machine)(jobs, folder, workers):
+        for result in (_on_ray if backend == "ray" else _on_this_machine)(list(waiting.values()), folder, workers):
             waiting.pop(result.key, None)
             yield result
     except lost:
         # a pool does not say which of its processes died of what: those that are left go one at a time
         yield from _one_by_one(waiting.values(), folder, backend, lost)
+    except Exception as error:
+        if type(error).__name__ not in ("PicklingError", "BrokenProcessPool"):
+            raise
+        # a model that cannot be sent to another process, or not be read there, stays in this one
+        yield from (_compute(job, folder) for job in waiting.values())
+
+
+def _spread(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs in an order in which those of one subject are far apart: while one trains it, the others would wait."""
+    by_subject: dict[str, list[Job]] = {}
+    for job in jobs:
+        subject = job.cell.inputs.get("subject")
+        trained = subject.get("plan") if isinstance(subject, dict) else None
+        by_subject.setdefault(digest(trained or subject), []).append(job)
+    return [job for turn in zip_longest(*by_subject.values()) for job in turn if job is not None]
 
 
 def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: int) -> Iterator[Result]:
@@ -194,8 +214,29 @@ def _compute(job: Job, folder: Path) -> Result:
     """Compute and store one cell; what goes wrong in it is its result."""
     started = time.perf_counter()
     try:
-        values = job.work()
+        with _one_thread():
+            values = job.work()
         result = Result.done(job.cell, values, seconds=time.perf_counter() - started)
     except Exception as error:
         result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
     return Store(folder).put(result)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Numbers are added up as a single thread does it, so what is found does not depend on how many share the work."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with _threads().limit(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """The libraries of this process that have threads; to look for them takes as long as a small cell."""
+    return ThreadpoolController()

@@ -12,7 +12,7 @@ from alebrije.models.catalog import suggestion
 from alebrije.results import Result
 from alebrije.studies.cells import Backend, Job, Progress, Tally, run_jobs
 from alebrije.studies.folder import Folder
-from alebrije.studies.subjects import Subject
+from alebrije.studies.subjects import Subject, sized
 
 Size = Literal["tiny", "small", "paper"]
 SIZES: tuple[Size, ...] = ("tiny", "small", "paper")
@@ -37,6 +37,10 @@ class Ask:
     seeds: int | None = None  # trainings of each model, numbered from 0
     device: str = "cpu"
     only_subjects: bool = False  # nothing is examined but `subjects`
+
+    def examined(self, pixels: int) -> tuple[Subject, ...]:
+        """The subjects that are examined besides; the reference `pixels` sees images of so many pixels a side."""
+        return tuple(sized(subject, pixels) for subject in self.subjects)
 
     def wants(self, metric: str) -> bool:
         """Whether a value is to be computed."""
@@ -69,6 +73,21 @@ def studies() -> Mapping[str, Study]:
     return {name: get(name) for name in STUDY_NAMES}
 
 
+def planned(study: Study, folder: Folder, ask: Ask) -> list[Job]:
+    """The cells of a study; a request that is for nothing at all is refused."""
+    known = {name.lower() for name in study.metrics}
+    for name in ask.metrics:
+        if name.lower() not in known:
+            raise InputError(f"{study.name} has no value {name!r}{suggestion(name, list(study.metrics))}")
+    if ask.seeds is not None and ask.seeds < 1:
+        raise InputError(f"seeds must be at least 1, not {ask.seeds}")
+    jobs = study.jobs(folder, ask)
+    if not jobs:
+        wanted = f" for {', '.join(ask.metrics)} alone" if ask.metrics else ""
+        raise InputError(f"{study.name} has no cell to compute{wanted}; ask for more metrics or models")
+    return jobs
+
+
 def run_study(
     study: Study,
     folder: Folder,
@@ -80,7 +99,7 @@ def run_study(
     progress: Progress | None = None,
 ) -> Tally:
     """Compute what is missing of a study; then, once every cell is there, what is found in all of them together."""
-    jobs = study.jobs(folder.ready(), ask)
+    jobs = planned(study, folder.ready(), ask)
     tally = run_jobs(jobs, folder.store, workers=workers, backend=backend, shard=shard, progress=progress)
     cells = {job.cell.key for job in jobs}
     done = [result for result in folder.store.all() if result.key in cells and result.status == "done"]

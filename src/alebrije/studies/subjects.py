@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -87,8 +88,12 @@ class Model:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Its weights and how images are prepared for it."""
-        return {"encoder": self.adapted.fingerprint}
+        """Its weights and how images are prepared for it, and what rounding and the noise of a batch depend on."""
+        return {
+            "encoder": self.adapted.fingerprint,
+            "batch": self.adapted.batch,
+            "device": self.adapted.device.type,
+        }
 
     def encode(self, view: View) -> Encoding:
         """What it makes of the images."""
@@ -123,12 +128,12 @@ class Trained:
     def identity(self) -> Mapping[str, Any]:
         """All that decides its weights."""
         stored = {name: value for name, value in self.plan.to_json().items() if name != "alebrije"}
-        return {"plan": stored, "training": TRAINING}
+        return {"plan": stored, "training": TRAINING, "device": torch.device(self.device).type}
 
     @property
     def place(self) -> Path:
         """The folder of its run."""
-        return self.folder.run(self.identity["plan"])
+        return self.folder.run({**self.identity["plan"], "device": self.identity["device"]})
 
     def model(self) -> nn.Module:
         """The model at the end of its training, on its device and in eval mode; trained now unless it was before.
@@ -182,9 +187,12 @@ def _telling(plan: Plan) -> Callable[[int, int, float, dict[str, float]], None]:
 
 @dataclass(frozen=True)
 class Pixels:
-    """The image itself, scaled to `size` pixels a side. Its groups are clusters of colours."""
+    """The image itself, scaled to `size` pixels a side; each study has its own unless one is given.
 
-    size: int = 64
+    Its groups are clusters of colours.
+    """
+
+    size: int | None = None
     clusters: int = 7
 
     @property
@@ -199,7 +207,7 @@ class Pixels:
 
     def encode(self, view: View) -> Encoding:
         """All pixels in a row."""
-        return Encoding(vector=resized(view.images, self.size).flatten(1))
+        return Encoding(vector=resized(view.images, self.size or view.images.shape[-1]).flatten(1))
 
     def group(self, view: View) -> Tensor | None:
         """The cluster of each pixel's colour, by k-means in each image from colours far apart."""
@@ -207,7 +215,8 @@ class Pixels:
 
     def decode(self, codes: Tensor) -> Tensor | None:
         """The image again."""
-        return codes.reshape(-1, 3, self.size, self.size).clamp(0, 1)
+        side = math.isqrt(codes.shape[1] // 3)
+        return codes.reshape(-1, 3, side, side).clamp(0, 1)
 
 
 @dataclass(frozen=True)
@@ -294,7 +303,12 @@ class Noise:
         return [torch.Generator().manual_seed(int.from_bytes(seed, "big")) for seed in seeds]
 
 
-def reference(name: str, size: int = 64) -> Subject:
+def sized(subject: Subject, size: int) -> Subject:
+    """The same subject; pixels of no size of their own have this one."""
+    return replace(subject, size=size) if isinstance(subject, Pixels) and subject.size is None else subject
+
+
+def reference(name: str, size: int | None = None) -> Subject:
     """A reference by its name; `size` is that of the pixels."""
     made: dict[str, Subject] = {
         "pixels": Pixels(size),
@@ -307,7 +321,7 @@ def reference(name: str, size: int = 64) -> Subject:
     return made[name]
 
 
-def subject_of(spec: str, *, device: str | None = None, size: int = 64, **prepared: Any) -> Subject:
+def subject_of(spec: str, *, device: str | None = None, size: int | None = None, **prepared: Any) -> Subject:
     """A subject by what a user types: a reference, or any spec that `adapters.load` knows."""
     if spec in REFERENCES:
         return reference(spec, size)
