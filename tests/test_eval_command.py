@@ -233,6 +233,30 @@ def test_what_is_found_does_not_depend_on_how_many_share_the_work(tmp_path: Path
     assert len(found[0]) == 2
 
 
+def test_one_name_with_other_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (0, 1):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            network = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 8))
+        report = alebrije.evaluate(network, tests="mig", size="tiny", out=tmp_path, name="mine", beside=["noise"])
+    main(["results", str(tmp_path), "--query", "model=mine", "--format", "csv"])
+    told = capsys.readouterr()
+    (row,) = csv.DictReader(io.StringIO(told.out))
+    assert float(row["value"]) == report.score("mig")  # the last, and of the model, not of noise
+    assert "1 older results have the labels of others" in told.err
+    main(["compare", str(tmp_path), "--format", "csv"])
+    assert len(rows(capsys)) == 2
+    assert repr(report).startswith("<Report on mine in ")
+
+
+def test_layers_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 8))
+    for layer in ("1", "2"):
+        alebrije.evaluate(network, tests="mig", size="tiny", out=tmp_path, name="mine", layer=layer)
+    main(["results", str(tmp_path), "--format", "csv"])
+    assert [row["layer"] for row in rows(capsys)] == ["1", "2"]
+
+
 class Locked(nn.Module):
     """A model that cannot be sent to another process."""
 

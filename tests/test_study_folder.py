@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import sys
@@ -104,6 +105,13 @@ def test_a_killed_holder_lets_the_next_in(tmp_path: Path) -> None:
         holder.send_signal(signal.SIGKILL)
         assert inside.wait(20)
         waiting.join()
+
+
+def test_another_process_finds_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sent = copy.copy(Folder("here"))  # as a folder is on its way to another process
+    monkeypatch.chdir("/")
+    assert sent.path == tmp_path / "here"
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_model_without_masks_is_not_examined_and_says_why():
         (0.9, 0.1, 0.0, "good", "One neuron holds each factor; others know it too (SNC 0.90, NK 0.10)"),
         (0.3, None, 0.0, "partly", "Single neurons hold the factors in part (SNC 0.30)"),
         (0.3, None, 0.27, "chance", "SNC 0.30, shuffled codes 0.27"),
-        (0.02, None, 0.0, "chance", "No neuron holds a factor: no better than chance"),
+        (0.02, None, 0.0, "chance", "No neuron holds a factor: no more than 0.05 better than chance"),
     ],
 )
 def test_neurons_by_their_thresholds(snc, nk, chance, mark, told):

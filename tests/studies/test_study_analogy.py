@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from alebrije import adapters, worlds
+from alebrije.adapters import Adapted
+from alebrije.adapters.embeddings import Embeddings
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.metrics.analogy import HARD_NEGATIVES
@@ -26,8 +28,9 @@ from alebrije.studies.analogy_corpora import ROLES, Corpus
 from alebrije.studies.analogy_curves import checkpoint_subjects
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, run_study
-from alebrije.studies.subjects import Model, Subject, View
+from alebrije.studies.subjects import Model, Pixels, Subject, Trained, View
 from alebrije.studies.training import carry_out
+from alebrije.studies.views import NOT_FINITE, READS_SCENES
 from alebrije.train.plan import plan
 
 Found = dict[tuple[Any, ...], Result]
@@ -248,6 +251,91 @@ def test_a_constant_code_has_no_score_but_a_reason(folder: Folder, references: F
     for metric in ("coat", "tre"):
         assert values[metric].score is None
         assert "same" in str(values[metric].reason)
+
+
+def test_pixels_at_hand_are_those_by_name(folder: Folder) -> None:
+    for size, side in (("tiny", 64), ("small", 64), ("paper", 128)):
+        named = STUDY.jobs(folder, Ask(size=size, models=("pixels",)))  # type: ignore[arg-type]
+        given = STUDY.jobs(folder, Ask(size=size, subjects=(Pixels(),), only_subjects=True))  # type: ignore[arg-type]
+        assert [job.cell for job in given] == [job.cell for job in named]
+        assert {job.cell.inputs["subject"]["size"] for job in given} == {side}
+
+
+def only(folder: Folder, subject: Subject) -> Found:
+    return found(folder, Ask(size="tiny", subjects=(subject,), only_subjects=True), "corpus", "variant")
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (2, 3, 5)])
+def test_embeddings_of_other_images_have_no_score_but_a_reason(folder: Folder, shape: tuple[int, ...]) -> None:
+    table = Embeddings("codes.npz", {"codes": np.ones(shape, "f4"), "images": np.zeros((2, 3, 4, 4), "u1")})
+    results = only(folder, Model(Adapted(table, name="table")))
+    assert {variant for _, variant in results} == (set(VARIANTS) if len(shape) == 3 else {None})
+    for result in results.values():
+        assert set(result.values) == set(STUDY.metrics)
+        assert all(each.score is None and "codes.npz" in str(each.reason) for each in result.values.values())
+
+
+def test_an_oracle_that_reads_scenes_has_a_reason(folder: Folder) -> None:
+    learned = plan("oracle", preset_name="tiny", world="sprites", images=4, settings={"steps": 1})
+    for result in only(folder, Trained(learned, folder)).values():
+        assert {value.reason for value in result.values.values()} == {READS_SCENES}
+
+
+@dataclass(frozen=True)
+class Broken(Crowded):
+    """Slots with a number that is none."""
+
+    bad: float = math.nan
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {"broken": str(self.bad)}
+
+    def encode(self, view: View) -> Encoding:
+        slots = torch.ones(len(view), 3, 5)
+        slots[0, 0, 0] = self.bad
+        return Encoding(slots=slots, masks=self.masks(view, 3))
+
+    def group(self, view: View) -> Tensor | None:
+        return None if view.masks is None else view.masks.long()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_codes_that_are_no_numbers_have_a_reason(folder: Folder, bad: float) -> None:
+    for result in only(folder, Broken(bad=bad)).values():
+        for metric, value in result.values.items():
+            assert (value.score, value.reason) == ((1.0, None) if metric == "fg-ari" else (None, NOT_FINITE))
+
+
+class SlotsAt(nn.Module):
+    """Slots of images of one size alone; as many as there are, or fewer for few images."""
+
+    def __init__(self, side: int, varied: bool = False) -> None:
+        super().__init__()
+        self.side, self.varied = side, varied
+
+    def forward(self, images: Tensor) -> Encoding:
+        if images.shape[-1] != self.side:
+            raise ValueError("the wrong size")
+        slots = nn.functional.adaptive_avg_pool2d(images, 2).flatten(2).transpose(1, 2)
+        return Encoding(slots=slots[:, :3] if self.varied and images.mean() > 0.48 else slots)
+
+
+def test_slots_are_tried_at_the_size_of_the_corpus(folder: Folder) -> None:
+    for side, variants in ((64, set(VARIANTS)), (128, {None})):
+        subject = Model(adapters.load(SlotsAt(side)))
+        jobs = STUDY.jobs(folder, Ask(size="tiny", subjects=(subject,), only_subjects=True))
+        assert {job.cell.labels.get("variant") for job in jobs} == variants
+    with pytest.raises(InputError, match="the wrong size"):  # as its cell says when it fails
+        jobs[0].work()
+
+
+def test_a_number_of_slots_that_varies_is_refused(folder: Folder) -> None:
+    subject = Model(adapters.load(SlotsAt(64, varied=True)))
+    jobs = STUDY.jobs(folder, Ask(size="tiny", subjects=(subject,), only_subjects=True))
+    assert len(jobs) == 2 * 3
+    with pytest.raises(InputError, match=r"one shape, not \[3, 3\] and \[4, 3\]; give the model a fixed number"):
+        jobs[1].work()
 
 
 def test_only_what_is_asked_is_computed(folder: Folder, references: Found) -> None:

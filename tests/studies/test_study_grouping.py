@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from alebrije import adapters
+from alebrije.adapters import Adapted
+from alebrije.adapters.embeddings import Embeddings
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.results import Result
@@ -23,8 +25,9 @@ from alebrije.studies.folder import Folder
 from alebrije.studies.grouping import EXTENTS, GROUPING, NO_DRAWING, NO_GROUPS, STUDY, Pictures
 from alebrije.studies.grouping_grid import CORRELATIONS, correlations
 from alebrije.studies.protocol import Ask, run_study
-from alebrije.studies.subjects import Model, Subject, Trained, View
+from alebrije.studies.subjects import Model, Pixels, Subject, Trained, View
 from alebrije.studies.training import carry_out
+from alebrije.studies.views import READS_SCENES
 from alebrije.train.plan import plan
 
 Found = dict[tuple[Any, ...], Result]
@@ -151,6 +154,23 @@ def test_a_model_that_does_not_group_has_a_reason(folder: Folder) -> None:
     assert result.values["psnr"].reason == NO_DRAWING
 
 
+def test_pixels_at_hand_are_those_by_name(folder: Folder) -> None:
+    (named,) = STUDY.jobs(folder, Ask(size="tiny", models=("pixels",)))
+    (given,) = STUDY.jobs(folder, Ask(size="tiny", subjects=(Pixels(),), only_subjects=True))
+    assert given.cell == named.cell
+
+
+def test_who_cannot_be_shown_the_images_has_a_reason(folder: Folder) -> None:
+    codes = {"codes": np.ones((2, 3, 5), "f4"), "masks": np.ones((2, 3, 4, 4), "f4")}
+    table = Embeddings("codes.npz", {**codes, "images": np.zeros((2, 3, 4, 4), "u1")})
+    (stored,) = examined(folder, Model(Adapted(table, name="table"))).values()
+    assert all(value.score is None and "codes.npz" in str(value.reason) for value in stored.values.values())
+    learned = plan("oracle", preset_name="tiny", world="sprites", images=4, settings={"steps": 1})
+    (oracle,) = examined(folder, Trained(learned, folder)).values()
+    assert {value.reason for value in oracle.values.values()} == {READS_SCENES}
+    assert set(oracle.values) == set(stored.values) == {*GROUPING, "psnr"}
+
+
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models that hardly learn."""
@@ -269,6 +289,8 @@ def test_only_what_is_asked_is_computed(folder: Folder) -> None:
 
 
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="I2I-CNN learns from episodes, and grouping"):
+        STUDY.jobs(Folder(tmp_path), Ask(size="tiny", models=("i2i-cnn",)))
     with pytest.raises(InputError, match="no world"):
         STUDY.jobs(Folder(tmp_path), Ask(size="tiny", worlds=("clever",)))
     with pytest.raises(InputError, match="slot-attention"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,10 @@ from alebrije.studies.imagination_alphas import after
 from alebrije.studies.imagination_episodes import Setting, Shown
 from alebrije.studies.imagination_factors import Course, around, places
 from alebrije.studies.imagination_head import Drawer, Lesson, codes_of, linear_head
-from alebrije.studies.imagination_scores import Imagined, errors, factors_read, perceptual
+from alebrije.studies.imagination_scores import Imagined, errors, factors_read, perceptual, perceptual_weights
 from alebrije.studies.protocol import Ask, run_study
-from alebrije.studies.subjects import Model, Noise, Oracle, Trained, View
+from alebrije.studies.subjects import Model, Noise, Oracle, Pixels, Trained, View
+from alebrije.studies.views import NOT_FINITE
 from alebrije.train.plan import plan
 
 TINY = Setting("sprites", "S-A", 0.6, 32)
@@ -126,7 +129,46 @@ def test_lpips_is_null_without_weights(folder: Folder, monkeypatch: pytest.Monke
     assert "pixels" in str(perceptual(Imagined(small, small.target.float() / 255), seed=0).reason)
 
 
+def test_the_weights_of_lpips_are_among_the_inputs(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key(*metrics: str) -> str:
+        (job,) = jobs(folder, Ask(size="tiny", models=("noise",), metrics=metrics))
+        return job.cell.key
+
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    assert perceptual_weights() is None
+    keys, plain = [key("lpips")], key("skill")
+    (tmp_path / "checkpoints").mkdir()
+    heads = tmp_path / "checkpoints" / "alex.pth"
+    for file, content in (("alexnet-owt-1.pth", b"features"), ("alex.pth", b"first"), ("alex.pth", b"other")):
+        (tmp_path / "checkpoints" / file).write_bytes(content)
+        os.utime(heads.parent / file, ns=(len(keys), len(keys)))
+        keys.append(key("lpips"))
+    assert keys[0] == keys[1]  # one file alone is of no use
+    assert len(set(keys)) == 3
+    os.utime(heads, ns=(99, 99))
+    assert key("lpips") == keys[-1]  # what counts is what it holds
+    assert key("skill") == plain
+
+
 # --- Models that are trained here ---
+
+
+def test_what_an_encoder_saw_is_told(folder: Folder) -> None:
+    models = ("ae", "slot-attention", "i2i-cnn", "noise")
+    made = jobs(folder, Ask(size="tiny", models=models, metrics=("skill",)))
+    told = {job.cell.labels["model"]: job.cell.labels.get("encoder_saw") for job in made}
+    assert told == {"ae": "all combinations", "slot-attention": "all combinations", "i2i-cnn": None, "noise": None}
+    elsewhere = Trained(plan("ae", preset_name="tiny", world="dsprites"), folder)
+    (job,) = jobs(folder, Ask(size="tiny", subjects=(elsewhere,), only_subjects=True, metrics=("skill",)))
+    assert "encoder_saw" not in job.cell.labels
+
+
+def test_pixels_at_hand_are_those_by_name(folder: Folder) -> None:
+    (named,) = jobs(folder, Ask(size="tiny", models=("pixels",)))
+    (given,) = jobs(folder, Ask(size="tiny", subjects=(Pixels(),), only_subjects=True))
+    assert given.cell == named.cell
 
 
 def test_a_trained_model_predicts_by_itself(folder: Folder) -> None:
@@ -218,6 +260,20 @@ def test_alpha_efficiency() -> None:
     yardstick = made["oracle"].work()["alpha-efficiency"]
     assert isinstance(yardstick, Value)
     assert yardstick.score is None
+
+
+def test_the_oracle_is_the_yardstick_of_encoders_that_saw_all() -> None:
+    def at(model: str, alpha: float, **more: Any) -> Result:
+        result = _result(model, alpha, 1.0)
+        labels = {**result.cell.labels, **more}
+        return result.model_copy(update={"cell": result.cell.model_copy(update={"labels": labels})})
+
+    results = [at("oracle", alpha) for alpha in (0.2, 0.6)]
+    results += [at("ae", alpha, encoder_saw="all combinations") for alpha in (0.2, 0.6)]
+    (job,) = [job for job in after(results) if job.cell.labels["model"] == "ae"]
+    found = job.work()["alpha-efficiency"]
+    assert isinstance(found, Value)
+    assert found.score == 0.2
 
 
 def test_alpha_efficiency_needs_an_oracle() -> None:
@@ -328,6 +384,23 @@ def test_codes_of_other_images_cannot_be_examined(folder: Folder) -> None:
     assert isinstance(found, Value)
     assert found.score is None
     assert "codes.npz" in str(found.reason)
+
+
+@pytest.mark.parametrize("lacking", ["train", "validation", "known", "test"])
+def test_codes_must_be_of_all_lots(folder: Folder, lacking: str) -> None:
+    lots = {lot: TINY.episodes(folder, lot, count).source for lot, count in EXTENTS["tiny"].counts.items()}
+    images = torch.cat([shown for lot, shown in lots.items() if lot != lacking]).numpy()
+    table = Embeddings("codes.npz", {"codes": np.ones((len(images), 2), "f4"), "images": images})
+    ask = Ask(size="tiny", subjects=(Model(Adapted(table, name=lacking)),), only_subjects=True, metrics=("skill",))
+    (job,) = jobs(folder, ask)
+    found = job.work()["skill"]
+    assert isinstance(found, Value)
+    assert "not one of them" in str(found.reason)
+
+
+def test_codes_that_are_no_numbers_have_a_reason(folder: Folder) -> None:
+    (job,) = jobs(folder, Ask(size="tiny", subjects=(BrokenTokens(),), only_subjects=True, metrics=("skill", "gap")))
+    assert {value.reason for value in job.work().values() if isinstance(value, Value)} == {NOT_FINITE}
 
 
 def _drawn(shown: Shown, codes: Tensor, seed: int) -> Tensor:

@@ -28,9 +28,20 @@ from alebrije.studies.folder import Folder
 from alebrije.studies.neurons_correlation import CORRELATION, correlation, correlations
 from alebrije.studies.neurons_generalisation import ACCURACY, FEATURES, PAIRS, SETTINGS, adjusted, pairs_of, without
 from alebrije.studies.neurons_images import Gallery, codes_of, gallery_of
-from alebrije.studies.neurons_metrics import CHEAP, LONG, NAMES, Heads, diagram, evenly, metric_values, single_neurons
+from alebrije.studies.neurons_metrics import (
+    CHEAP,
+    HUGE,
+    LONG,
+    NAMES,
+    Heads,
+    diagram,
+    evenly,
+    metric_values,
+    single_neurons,
+)
 from alebrije.studies.protocol import Ask, run_study
 from alebrije.studies.subjects import Model, Noise, Oracle, Pixels, Trained, View
+from alebrije.studies.views import READS_SCENES
 from alebrije.train.plan import FILE, Plan, plan, read_plan
 from alebrije.train.sources import AllImagesWithout, ImagesWithout, left_over, shows
 
@@ -159,7 +170,7 @@ class TestTrained:
         value = first.work()[ACCURACY]
         assert isinstance(value, Value)
         assert value.interval is not None
-        assert value.interval.method == "Student's t over held-out pairs"
+        assert len(value.details["per pair"]) == 2
 
     def test_published_numbers_are_found(self) -> None:
         labels = {"world": "rooms", "model": "beta-vae", "size": "paper"}
@@ -431,6 +442,8 @@ class Made:
         truth = Oracle().encode(view).codes
         if self.codes == "slots":
             return Encoding(slots=torch.stack([truth * 2, truth * 0], 1))
+        if self.codes == "huge":
+            return Encoding(vector=truth.repeat(1, HUGE // truth.shape[1] + 1))
         if self.codes == "few":
             return Encoding(vector=truth[:, :3])
         if self.codes == "broken":
@@ -499,6 +512,38 @@ class TestSubjects:
         aligned = single_neurons(codes_of(subject, gallery, folder, subject.identity).values, truth)[1]["alignment"]
         assert [kept[place] for place in details["alignment"]] == aligned
 
+    def test_huge_codes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        results = self.examined(tmp_path, "huge")
+        values = {name: value for each in results for name, value in each.values.items()}
+        assert {name for name, value in values.items() if value.score is not None} == {"MIG"}
+        width = (HUGE // 6 + 1) * 6
+        for name in ("SNC", "NK", "MLP accuracy", "linear accuracy", ACCURACY):
+            assert values[name].reason == f"not computed for codes of {width} neurons; ask for {name} by its name"
+        assert values["CG both"].reason == values[ACCURACY].reason
+        less = replace(neurons.EXTENTS["tiny"], heads=Heads(hidden=2, epochs=1, batch_size=256))
+        monkeypatch.setitem(neurons.EXTENTS, "tiny", less)
+        ask = Ask(size="tiny", subjects=(Made("huge"),), only_subjects=True, metrics=("linear accuracy", ACCURACY))
+        asked = neurons.jobs(Folder(tmp_path), ask)
+        assert not {job.cell.key for job in asked} & {each.key for each in results}
+        for job in asked:
+            assert all(isinstance(value, Value) and value.score is not None for value in job.work().values())
+
+    def test_pixels_at_hand_are_those_by_name(self, tmp_path: Path) -> None:
+        named = neurons.jobs(Folder(tmp_path), Ask(size="tiny", models=("pixels",)))
+        given = neurons.jobs(Folder(tmp_path), Ask(size="tiny", subjects=(Pixels(),), only_subjects=True))
+        assert [job.cell for job in given] == [job.cell for job in named]
+
+    def test_cells_know_their_versions(self, tmp_path: Path) -> None:
+        for job in neurons.jobs(Folder(tmp_path), Ask(size="tiny", models=("noise",))):
+            assert (job.cell.inputs["protocol"], job.cell.inputs["images"]["version"]) == (1, 1)
+
+    def test_an_oracle_that_reads_scenes(self, tmp_path: Path) -> None:
+        folder = Folder(tmp_path)
+        learned = plan("oracle", preset_name="tiny", world="sprites", images=4, settings={"steps": 1})
+        run_study(neurons.STUDY, folder, Ask(size="tiny", subjects=(Trained(learned, folder),), only_subjects=True))
+        reasons = [value.reason for each in folder.store.all() for value in each.values.values()]
+        assert set(reasons) == {READS_SCENES}
+
     def test_names_that_are_wrong(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="learns from episodes"):
             neurons.jobs(Folder(tmp_path), Ask(size="tiny", models=("i2i-vit",)))
@@ -511,7 +556,20 @@ class TestNumbers:
         value = adjusted([np.array([1.0, 0.0]), np.array([1.0, 1.0])], 1 / 32, {})
         assert value.score == pytest.approx((0.75 - 1 / 32) / (31 / 32))
         assert value.details["accuracy"] == 0.75
+        assert value.interval is not None
+        assert value.interval.method == "Student's t over held-out pairs"
         assert adjusted([np.zeros(10)], 0.25, {}).score == 0.0
+
+    def test_nothing_that_varies(self) -> None:
+        most = 1.96**2 / (20 + 1.96**2)  # Wilson's upper end of none in 20
+        for cases in ([np.zeros(20)], [np.zeros(8), np.zeros(12)]):
+            none = adjusted(cases, 0.0, {}).interval
+            all_right = adjusted([each + 1 for each in cases], 0.0, {}).interval
+            assert none is not None
+            assert all_right is not None
+            assert (none.low, none.high) == (pytest.approx(0, abs=1e-9), pytest.approx(most, abs=1e-4))
+            assert (all_right.low, all_right.high) == (pytest.approx(1 - most, abs=1e-4), pytest.approx(1))
+            assert none.method == "Wilson's over held-out images"
 
     def test_the_mean_of_the_paper(self) -> None:
         # Table 33: both right, by pair; Table 3 prints 14.75

@@ -150,7 +150,7 @@ class Adapted:
             raise InputError(
                 f"{self.name} ran out of memory with {len(prepared)} images at once; give a smaller batch"
             ) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a stranger's model may end in any way
             fault = first_line(error)
             raise InputError(f"{self.name} failed on images {list(prepared.shape)}: {fault}") from error
         finally:

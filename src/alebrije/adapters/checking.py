@@ -125,7 +125,7 @@ class _Check:
         try:
             raw = self.adapted.run(prepared)
         except InputError as error:
-            mend = "see that it takes floats [B, 3, H, W], and give size=... if it takes images of one size only"
+            mend = "see that it takes floats [B, 3, H, W]; if it takes one size only, give size=... (or --pixels)"
             return [*found, Finding("output", "problem", _sentence(str(error)), mend)]
         try:
             encoding, how = read(raw, before)

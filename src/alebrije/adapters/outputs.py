@@ -140,7 +140,10 @@ def _clean(encoding: Encoding) -> Encoding:
 
 
 def _floats(name: str, tensor: Tensor | np.ndarray[Any, Any]) -> Tensor:
-    tensor = torch.as_tensor(tensor).detach()
+    try:
+        tensor = torch.as_tensor(tensor).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must hold numbers, and the model returned {in_words(tensor)} of others") from None
     if name == "masks" and not tensor.is_floating_point():
         return tensor.float()  # hard masks are masks
     if not tensor.is_floating_point():

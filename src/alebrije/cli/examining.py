@@ -124,6 +124,9 @@ class Eval:
             )
         for study in wanted:
             note_command(folder, study, _command())
+        kept = {str(result.cell.labels.get("model")) for result in report.results}
+        if self.name and self.name not in kept:
+            print(f"It was examined before as {' and '.join(sorted(kept - set(self.beside)))}, and keeps that name.")
         print(report)
         page = report.save(self.out / "report.html")
         conclude(report.tally, f"the report is {page}")

@@ -40,19 +40,21 @@ class Results:
         """Reads and prints; damaged files are named on standard error."""
         if bool(self.rows) != bool(self.columns):
             raise InputError("a table with two sides needs both --rows and --columns")
-        from alebrije.results import table
+        from alebrije.results import latest, table
         from alebrije.studies.folder import opened
 
         store = opened(self.folder).store
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # problems are listed below
-            results = store.all()
+            results, older = latest(store.all())
         found = table(results, self.query)
         if self.rows:
             found = found.pivot(self.rows, self.columns)
         elif not self.seeds:
             found = found.over_seeds()
         _print(found, self.format)
+        if older:
+            _trouble([f"{older} older results have the labels of others, of other weights or settings: left out"])
         _trouble([f"{problem}" for problem in store.problems()])
         failed = [result for result in results if result.status == "failed"]
         _trouble([f"failed: {each.cell}: {(each.traceback or '').rpartition(chr(10))[2]}" for each in failed])
@@ -82,7 +84,12 @@ class Compare:
         named = {str(folder): store for folder, store in zip(self.folders, stores, strict=True)}
         if len(named) < len(stores):
             raise InputError("a run cannot be compared with itself; name each folder once")
-        _print(compare(named, self.published, self.query), self.format)
+        found = compare(named, self.published, self.query)
+        if self.published and (beside := [row for row in found.rows if row.get("source")]):
+            left = len(found) - len(beside)
+            _trouble([f"{left} values that no paper printed are left out"] if left else [])
+            found = type(found)(found.columns, tuple(beside))
+        _print(found, self.format)
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,8 @@ def _print(found: Table, form: Format) -> None:
     if not len(found):
         print("no values fit", file=sys.stderr)
         return
-    shown = type(found)(tuple(name for name in found.columns if name != "key"), found.rows)
+    known = [name for name in found.columns if any(row.get(name) is not None for row in found.rows)]
+    shown = type(found)(tuple(name for name in known if name != "key"), found.rows)
     if form == "text" and sys.stdout.isatty():
         show(shown.rich())
     else:

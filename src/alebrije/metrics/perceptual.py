@@ -235,9 +235,19 @@ def _folders(weights: str | Path | None) -> list[Path]:
     return [Path(weights), hub]
 
 
+def weight_files(network: Network = "alex", weights: str | Path | None = None) -> tuple[Path, Path] | None:
+    """The files of the classifier and of its heads that `lpips` reads; None if one is nowhere."""
+    backbone, heads = (_first_file(names, _folders(weights)) for names in _stems(network))
+    return (backbone, heads) if backbone and heads else None
+
+
+def _stems(network: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return (_CLASSIFIERS[network].file,), (network, f"lpips_{network}")
+
+
 def _find_files(network: str, folders: list[Path]) -> tuple[Path, Path] | None:
     """The files of the classifier and of its heads; if one is nowhere, a warning and None."""
-    stems = (_CLASSIFIERS[network].file,), (network, f"lpips_{network}")
+    stems = _stems(network)
     backbone, heads = (_first_file(names, folders) for names in stems)
     if backbone and heads:
         return backbone, heads

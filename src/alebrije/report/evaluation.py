@@ -32,6 +32,7 @@ class Report:
     `results` are of the cells that were asked for; `score` finds one number among them; `save` writes the page.
     """
 
+    model: str
     folder: Folder
     keys: frozenset[str]
     tally: Tally
@@ -47,7 +48,10 @@ class Report:
         return table(self.results, query)
 
     def value(self, metric: str, **labels: Any) -> Value:
-        """The one value of a metric with these labels, such as ``report.value("coat", corpus="occluded")``."""
+        """The one value of a metric with these labels, such as ``report.value("coat", corpus="occluded")``.
+
+        It is of the model that was examined, unless `model` names a reference beside it.
+        """
         found = [
             (result.cell, value)
             for result in self.results
@@ -55,6 +59,9 @@ class Report:
             if name.lower() == metric.lower()
             and all(result.cell.labels.get(label) == wanted for label, wanted in labels.items())
         ]
+        own = [(cell, value) for cell, value in found if cell.labels.get("model") == self.model]
+        if "model" not in labels and own:
+            found = own  # and not the references beside it
         if not found:
             there = {name for result in self.results for name in result.values}
             raise InputError(f"there is no value {metric!r} with these labels{suggestion(metric, sorted(there))}")
@@ -79,6 +86,9 @@ class Report:
         from alebrije.report.page import verdicts
 
         return verdicts(self.folder)
+
+    def __repr__(self) -> str:
+        return f"<Report on {self.model} in {self.folder.path}: {self.tally}>"
 
     def __str__(self) -> str:
         from alebrije.report.page import in_words
@@ -138,7 +148,8 @@ def evaluate(
         loaded = adapters.load(
             encoder, device=device, size=pixels, mean=mean, std=std, batch=batch, layer=layer, name=name
         )
-        subject = Model(loaded)
+        prepared = {"layer": layer, "input_size": pixels}
+        subject = Model(loaded, more={name: value for name, value in prepared.items() if value is not None})
     place = subject.adapted.device if isinstance(subject, Model) else torch.device(device or "cpu")
     subjects = [subject, *(reference(each) for each in beside if each != encoder)]
     temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
@@ -151,7 +162,7 @@ def evaluate(
     tally = Tally()
     for name, ask in asks.items():
         tally += run_study(known[name], folder, ask, workers=workers, progress=progress)
-    return Report(folder, frozenset(keys), tally, temporary)
+    return Report(str(subject.labels["model"]), folder, frozenset(keys), tally, temporary)
 
 
 def chosen(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -352,7 +352,9 @@ def _no_better(
     known = score.low is not None and score.high is not None
     interval = f", 95 % interval {rounded(score.low or 0.0)} to {rounded(score.high or 0.0)}" if known else ""
     if score.value is None or score.value <= chance + MARGIN:
-        return f"{none[0]}: no better {than} ({told}{interval})"
+        clear = score.low is not None and score.low > chance
+        better = f"no more than {MARGIN:g} better" if clear else "no better"
+        return f"{none[0]}: {better} {than} ({told}{interval})"
     return f"{none[1]}: not significantly better {than} ({told}{interval})"
 
 

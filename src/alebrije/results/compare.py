@@ -9,6 +9,7 @@ from typing import Any
 from alebrije.errors import InputError
 from alebrije.results.cells import RESERVED
 from alebrije.results.estimates import Estimate, difference, within
+from alebrije.results.merging import latest
 from alebrije.results.published import Published, published_for
 from alebrije.results.store import Store
 from alebrije.results.tables import SEED, Row, Table, table
@@ -84,7 +85,7 @@ def _means(store: Store, query: str | None) -> Table:
     results = store.all()
     if not results:
         raise InputError(f"{store.folder}: there are no results here")
-    return table(results, query).over_seeds(SEED)
+    return table(latest(results)[0], query).over_seeds(SEED)
 
 
 def _differences(rows: Any, ours: str, theirs: str) -> list[str]:

@@ -29,6 +29,19 @@ def merged(results: Iterable[Result]) -> list[Result]:
     return [rows[0] if len(rows) == 1 else _together(rows) for rows in alike.values()]
 
 
+def latest(results: Iterable[Result]) -> tuple[list[Result], int]:
+    """Of results with the same labels but other inputs the last, and how many are left out.
+
+    They are of one name with other weights or settings, say, of which people mean the last.
+    """
+    last: dict[str, Result] = {}
+    whole = merged(results)
+    for result in sorted(whole, key=lambda result: result.created):
+        last[digest({"study": result.cell.study, "labels": result.cell.labels, "is": result.status})] = result
+    kept = {result.key for result in last.values()}
+    return [result for result in whole if result.key in kept], len(whole) - len(last)
+
+
 def _place(result: Result) -> str:
     inputs = {name: value for name, value in result.cell.inputs.items() if name != METRICS}
     return digest({"study": result.cell.study, "labels": result.cell.labels, "inputs": inputs, "is": result.status})

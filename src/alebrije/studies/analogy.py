@@ -21,7 +21,6 @@ from alebrije.models import get as get_model
 from alebrije.results import Cell, Value
 from alebrije.results.cells import Label
 from alebrije.studies.analogy_codes import (
-    NO_MASKS,
     NO_SCENE,
     VARIANTS,
     Codes,
@@ -36,6 +35,7 @@ from alebrije.studies.cells import Job
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, Size, Study
 from alebrije.studies.subjects import REFERENCES, Model, Subject, Trained, View, reference, subject_of
+from alebrije.studies.views import NotExaminedError
 from alebrije.train.plan import Plan, plan
 from alebrije.train.sources import known_factors
 
@@ -98,19 +98,19 @@ def jobs(folder: Folder, ask: Ask) -> list[Job]:
     corpora = [Corpus(name, extent.cases, extent.pixels) for name in CORPORA]
     made = []
     for subject in subjects(folder, ask):
-        variants: tuple[str | None, ...] = VARIANTS if has_slots(subject) else (None,)
+        variants: tuple[str | None, ...] = VARIANTS if has_slots(subject, extent.pixels) else (None,)
         made += [_job(folder, ask, subject, corpus, variant, wanted) for corpus in corpora for variant in variants]
     return made
 
 
 def subjects(folder: Folder, ask: Ask) -> list[Subject]:
     """Who is examined: the references and what is trained at this size, or whom the user names; and those at hand."""
+    extent = EXTENTS[ask.size]
     if ask.only_subjects:
-        return list(ask.subjects)
+        return list(ask.examined(extent.codes))
     strange = [world for world in ask.worlds if world not in TRAIN_SETS]
     if strange:
         raise InputError(f"analogies are asked of models that learned from {' or '.join(TRAIN_SETS)}, not {strange[0]}")
-    extent = EXTENTS[ask.size]
     found: list[Subject] = []
     for name in ask.models or REFERENCES:
         if name in REFERENCES:
@@ -129,7 +129,7 @@ def subjects(folder: Folder, ask: Ask) -> list[Subject]:
             for name in names
             for seed in _seeds(ask)
         ]
-    return [*found, *ask.subjects]
+    return [*found, *ask.examined(extent.codes)]
 
 
 def _worlds(ask: Ask) -> tuple[str, ...]:
@@ -189,11 +189,14 @@ def work(
 ) -> dict[str, Value]:
     """The values of a cell; what its pictures need is kept."""
     views = corpus.views(folder, device)
-    seen = codes_of(subject, corpus, folder, device)
-    values = {"fg-ari": _grouping(views["d"], seen, cell.seed)} if "fg-ari" in wanted else {}
-    if variant == VARIANTS[2] and seen.visible is None:
-        return values | {name: _null(find(name), NO_MASKS) for name in wanted if name != "fg-ari"}
-    codes = processed(seen, variant)
+    values: dict[str, Value] = {}
+    try:
+        seen = codes_of(subject, corpus, folder, device, kept=variant is not None)
+        if "fg-ari" in wanted:
+            values["fg-ari"] = _grouping(views["d"], seen, cell.seed)
+        codes = processed(seen, variant)
+    except NotExaminedError as error:
+        return {name: values[name] if name in values else _null(find(name), str(error)) for name in wanted}
     values |= {name: _analogy(find(name), codes, cell.seed) for name in COAT_METRICS if name in wanted}
     if "tre" in wanted:
         values["tre"] = _composition(views, codes)

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alebrije.adapters import Adapted
+from alebrije.adapters.embeddings import Embeddings
 from alebrije.errors import InputError
 from alebrije.metrics import drop_duplicate_slots, drop_invisible_slots, labels_from_masks
 from alebrije.studies.analogy_corpora import BEHIND, ROLES, Corpus
 from alebrije.studies.folder import Folder
 from alebrije.studies.subjects import Model, Oracle, Subject, Trained, View
-from alebrije.studies.views import parts
+from alebrije.studies.views import NotExaminedError, check_finite, joined, looking, parts
 
 VARIANTS = ("raw", "no-duplicates", "no-duplicates+no-invisible")  # the rows of Table 1 of Xie et al.
 NO_SCENE = "there is no scene behind it, and this subject reads scenes"
@@ -39,22 +41,32 @@ class Codes:
     groups: Tensor | None = None
 
 
-def has_slots(subject: Subject) -> bool:
-    """Whether a subject answers with slots that can be processed in several ways; references are taken as they are."""
+def has_slots(subject: Subject, pixels: int) -> bool:
+    """Whether a subject answers with slots that can be processed in several ways; references are taken as they are.
+
+    A model of unknown size is tried with images of so many pixels a side.
+    """
     if isinstance(subject, Trained):
         return subject.plan.record.place.startswith("slot_attention")
     if isinstance(subject, Model):
         try:
-            return subject.adapted.kind == "slots"
+            return _kind(subject.adapted, pixels) == "slots"
         except InputError:  # a model that cannot be called fails in its own cell, not here
             return False
     return getattr(subject, "kind", None) == "slots"
 
 
-def codes_of(subject: Subject, corpus: Corpus, folder: Folder, device: str = "cpu") -> Codes:
-    """The codes of a corpus. Slots are kept in the folder, since three variants look at them."""
+def _kind(adapted: Adapted, pixels: int) -> str:
+    if adapted.preprocessing.size is not None or isinstance(adapted.model, Embeddings):
+        return adapted.kind
+    noise = torch.rand(2, 3, pixels, pixels, generator=torch.Generator().manual_seed(0))
+    return "vector" if adapted(noise).slots is None else "slots"
+
+
+def codes_of(subject: Subject, corpus: Corpus, folder: Folder, device: str = "cpu", *, kept: bool) -> Codes:
+    """The codes of a corpus. Those of slots are to be kept in the folder, since three variants look at them."""
     views = corpus.views(folder, device)
-    if not has_slots(subject):
+    if not kept:
         return _from_arrays(_look(subject, views))
     settings = {"name": "slots", "version": 1, "subject": dict(subject.identity), "corpus": corpus.settings}
     return _from_arrays(folder.made(settings, partial(_look, subject, views)))
@@ -62,6 +74,8 @@ def codes_of(subject: Subject, corpus: Corpus, folder: Folder, device: str = "cp
 
 def processed(seen: Codes, variant: str | None) -> dict[str, Tensor]:
     """The codes of each role after the processing of a variant; the blank slot is the mean of all slots."""
+    for codes in seen.codes.values():
+        check_finite(codes)
     if variant in (None, "raw"):
         return seen.codes
     if variant not in VARIANTS:
@@ -72,7 +86,7 @@ def processed(seen: Codes, variant: str | None) -> dict[str, Tensor]:
     kept = drop_duplicate_slots(slots, blank=blank)
     if variant == VARIANTS[2]:
         if seen.visible is None:
-            raise InputError(NO_MASKS)
+            raise NotExaminedError(NO_MASKS)
         kept = drop_invisible_slots(kept, _few_pixels(torch.cat([seen.visible[role] for role in roles])), blank=blank)
     return dict(zip(roles, kept.split(len(seen.codes[roles[0]])), strict=True))
 
@@ -84,19 +98,21 @@ def whole_scene(codes: Tensor) -> Tensor:
 
 def _look(subject: Subject, views: Mapping[str, View]) -> Mapping[str, npt.ArrayLike]:
     """The codes of each role, which slots are seen, and the groups of D, as arrays that can be kept."""
-    found: dict[str, npt.ArrayLike] = {}
+    found: dict[str, npt.NDArray[Any]] = {}
     for role, view in views.items():
         if role not in BEHIND and isinstance(subject, Oracle):
             continue
         codes, visible = [], []
         for part in parts(view, _AT_ONCE):
-            encoding = subject.encode(part)
+            with looking(subject):
+                encoding = subject.encode(part)
             codes.append(encoding.codes.detach().float().cpu())
             if encoding.slots is not None and encoding.masks is not None:
                 visible.append(_wins_a_pixel(encoding.masks))
-        found[f"codes-{role}"] = torch.cat(codes).numpy()
+        found[f"codes-{role}"] = joined(codes).numpy()
         if visible:
             found[f"visible-{role}"] = torch.cat(visible).numpy()
+    joined([torch.from_numpy(codes[:1]) for name, codes in found.items() if name.startswith("codes-")])
     groups = [subject.group(part) for part in parts(views["d"], _AT_ONCE)]
     there = [each.cpu().to(torch.int32) for each in groups if each is not None]
     if there:

@@ -76,7 +76,7 @@ def run_jobs(
     todo = [job for job in mine if job.cell.key in open_cells]
     tally = Tally(kept=len(mine) - len(todo))
     started = time.perf_counter()
-    for result in _computed(todo, store.folder, workers, backend):
+    for result in _computed(todo, store.folder.absolute(), workers, backend):
         tally.seconds += result.seconds
         if result.status == "done":
             tally.done += 1

@@ -49,6 +49,9 @@ class Folder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file; a study needs a folder")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path.absolute()}  # another process may stand in another folder
+
     def ready(self) -> Folder:
         """The same folder, made if it is not there; one that cannot be written to is refused before any work."""
         with disk_trouble_named(self.path):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from alebrije import worlds
+from alebrije.errors import InputError
 from alebrije.metrics import Record, find, psnr
 from alebrije.metrics.arrays import to_numpy
 from alebrije.metrics.uncertainty import resample_cases
@@ -39,7 +40,7 @@ from alebrije.studies.subjects import (
     resized,
     subject_of,
 )
-from alebrije.studies.views import parts, scene_arrays, scenes_of
+from alebrije.studies.views import NotExaminedError, looking, parts, scene_arrays, scenes_of
 from alebrije.train.plan import plan
 
 GROUPING = ("fg-ari", "fg-arp", "fg-arr", "ari")
@@ -135,7 +136,7 @@ def subjects(folder: Folder, ask: Ask, world: str) -> list[Subject]:
             found += _at_each_number(subject_of(name, device=ask.device), extent)
         else:
             found += _grid(folder, ask, name, world)
-    return [*found, *(each for subject in ask.subjects for each in _at_each_number(subject, extent))]
+    return [*found, *(each for subject in ask.examined(extent.pixels) for each in _at_each_number(subject, extent))]
 
 
 def _at_each_number(subject: Subject, extent: Extent) -> Sequence[Subject]:
@@ -150,6 +151,8 @@ def _at_each_number(subject: Subject, extent: Extent) -> Sequence[Subject]:
 def _grid(folder: Folder, ask: Ask, name: str, world: str) -> list[Subject]:
     """A model trained with each number of slots, from each seed, and looked at with each number."""
     extent, record = EXTENTS[ask.size], get_model(name)
+    if record.learns_from != "images":
+        raise InputError(f"{record.title} learns from episodes, and grouping is studied of what learns from images")
     seeds = range(extent.seeds if ask.seeds is None else ask.seeds)
     own: list[dict[str, Any]] = [{}]
     if {"slots", "initial"} <= set(record.defaults()):
@@ -183,7 +186,10 @@ def work(
     assert view.scenes is not None
     assert view.masks is not None
     objects = view.scenes.present.sum(1).numpy()
-    groups, drawn = seen(subject, view, draws="psnr" in wanted)
+    try:
+        groups, drawn = seen(subject, view, draws="psnr" in wanted)
+    except NotExaminedError as error:
+        return {name: _null(find(name), str(error)) for name in wanted}
     values: dict[str, Value] = {}
     for name in wanted:
         record = find(name)
@@ -202,8 +208,9 @@ def seen(subject: Subject, view: View, draws: bool = True) -> tuple[Tensor | Non
     groups, drawn = [], []
     draws = draws and not isinstance(subject, (Pixels, Oracle, Noise))
     for part in parts(view, _AT_ONCE):
-        group = subject.group(part)
-        again = subject.encode(part).reconstruction if draws else None
+        with looking(subject):
+            group = subject.group(part)
+            again = subject.encode(part).reconstruction if draws else None
         groups += [] if group is None else [group.cpu().long()]
         drawn += [] if again is None else [again.detach().float().clamp(0, 1).cpu()]
     return torch.cat(groups) if groups else None, torch.cat(drawn) if drawn else None
@@ -218,11 +225,11 @@ def _likeness(view: View, drawn: Tensor) -> npt.NDArray[np.float64]:
 def _mean(record: Record, scores: npt.NDArray[Any] | None, objects: npt.NDArray[Any], seed: int, reason: str) -> Value:
     """The mean over images with its standard error and interval, and the mean by number of objects."""
     if scores is None:
-        return Value(score=None, reason=reason, direction=record.direction, range=record.range)
+        return _null(record, reason)
     defined = ~np.isnan(scores)
     each, counts = scores[defined].astype(np.float64), objects[defined]
     if not len(each):
-        return Value(score=None, reason="no image shows an object", direction=record.direction, range=record.range)
+        return _null(record, "no image shows an object")
     by_objects = {str(count): float(each[counts == count].mean()) for count in np.unique(counts).tolist()}
     details = {"images": len(each), "by objects": by_objects}
     mean = float(each.mean())
@@ -230,6 +237,10 @@ def _mean(record: Record, scores: npt.NDArray[Any] | None, objects: npt.NDArray[
         return Value.of(record, mean, spread_reason="there are no images to resample", details=details)
     error = float(each.std(ddof=1) / len(each) ** 0.5)
     return Value.of(record, mean, resample_cases(each, RESAMPLES, seed), standard_error=error, details=details)
+
+
+def _null(record: Record, reason: str) -> Value:
+    return Value(score=None, reason=reason, direction=record.direction, range=record.range)
 
 
 def _keep(folder: Folder, cell: Cell, view: View, groups: Tensor | None, drawn: Tensor | None) -> None:

@@ -2,6 +2,8 @@
 
 Kim et al. 2023 (SVIB). Models that learn from episodes predict by themselves. Any other encoder stays as it is, and a
 head learns to draw the target from the code of the source; what the code tells is then what can be imagined from it.
+An encoder that is trained for this study learns from images of all combinations, also those held out; only its head has
+not met them, and its cells say so (`encoder_saw`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from alebrije.adapters.adapted import seeded
-from alebrije.adapters.embeddings import Embeddings
 from alebrije.errors import InputError
 from alebrije.metrics import find
 from alebrije.models import get as get_model
@@ -23,13 +24,24 @@ from alebrije.results import Cell, Value
 from alebrije.results.cells import Label
 from alebrije.studies.cells import Job
 from alebrije.studies.folder import Folder
-from alebrije.studies.imagination_alphas import AFTER, after
+from alebrije.studies.imagination_alphas import AFTER, ENCODER_SAW, after
 from alebrije.studies.imagination_episodes import Lot, Setting, Shown
 from alebrije.studies.imagination_factors import Course
 from alebrije.studies.imagination_head import Drawer, Lesson, codes_of
-from alebrije.studies.imagination_scores import ERRORS, LPIPS, READ, Imagined, errors, factors_read, perceptual, samples
+from alebrije.studies.imagination_scores import (
+    ERRORS,
+    LPIPS,
+    READ,
+    Imagined,
+    errors,
+    factors_read,
+    perceptual,
+    perceptual_weights,
+    samples,
+)
 from alebrije.studies.protocol import Ask, Size, Study
 from alebrije.studies.subjects import REFERENCES, Model, Subject, Trained, reference, subject_of
+from alebrije.studies.views import NotExaminedError
 from alebrije.train.plan import Plan, plan
 from alebrije.train.sources import seen
 
@@ -120,6 +132,7 @@ class Examination:
             "metrics": versions,
             "values": list(self.wanted),
             "protocol": PROTOCOL,
+            **({"lpips weights": perceptual_weights()} if LPIPS in self.wanted else {}),
         }
 
     @property
@@ -127,8 +140,10 @@ class Examination:
         """What tells its cell from others."""
         setting = self.setting
         place: dict[str, Label] = {"world": setting.world, "rule": setting.rule, "alpha": setting.alpha}
-        by = "itself" if self.lesson is None else "head"
-        return {**place, "pixels": setting.pixels, "drawn_by": by, "seed": self.seed, **self.subject.labels}
+        place |= {"pixels": setting.pixels, "drawn_by": "itself" if self.lesson is None else "head", "seed": self.seed}
+        if self.lesson is not None and isinstance(self.subject, Trained) and self.subject.plan.world == setting.world:
+            place[ENCODER_SAW] = "all combinations"
+        return {**place, **self.subject.labels}
 
 
 def jobs(folder: Folder, ask: Ask) -> list[Job]:
@@ -149,7 +164,10 @@ def examinations(folder: Folder, ask: Ask, wanted: tuple[str, ...] = METRICS) ->
         for alpha in ask.alphas or extent.alphas
     ]
     seeds = range(1 if ask.seeds is None else ask.seeds)
-    at_hand = [*(subject_of(name, device=ask.device) for name in _named(ask) if ":" in name), *ask.subjects]
+    at_hand = [
+        *(subject_of(name, device=ask.device) for name in _named(ask) if ":" in name),
+        *ask.examined(extent.pixels),
+    ]
     for setting in settings:
         for name in _named(ask):
             if ":" not in name:
@@ -228,10 +246,10 @@ def _job(folder: Folder, ask: Ask, each: Examination) -> Job:
 def work(folder: Folder, cell: Cell, each: Examination) -> dict[str, Value]:
     """The values of a cell; what its pictures need is kept."""
     lots = {lot: each.setting.episodes(folder, lot, each.counts[lot], each.device) for lot in ("known", "test")}
-    missing = _not_stored(each.subject, lots["known"])
-    if missing is not None:
-        return {name: Value(score=None, reason=missing) for name in each.wanted}
-    drawn = predictions(folder, each, lots)
+    try:
+        drawn = predictions(folder, each, lots)
+    except NotExaminedError as error:
+        return {name: Value(score=None, reason=str(error)) for name in each.wanted}
     known, new = (Imagined(lots[lot], drawn[lot]) for lot in ("known", "test"))
     values = errors(known, new, cell.seed) if set(ERRORS) & set(each.wanted) else {}
     if LPIPS in each.wanted:
@@ -242,25 +260,16 @@ def work(folder: Folder, cell: Cell, each: Examination) -> dict[str, Value]:
     return {name: value for name, value in values.items() if name in each.wanted}
 
 
-def _not_stored(subject: Subject, shown: Shown) -> str | None:
-    """Why codes that were computed elsewhere cannot be examined; None where they can, and for all other subjects."""
-    if isinstance(subject, Model) and isinstance(subject.adapted.model, Embeddings):
-        try:
-            subject.encode(shown.view)
-        except InputError as error:
-            return str(error)
-    return None
-
-
 def predictions(folder: Folder, each: Examination, lots: Mapping[str, Shown]) -> dict[str, Tensor]:
     """What a subject imagines of the targets of some lots of episodes: floats in 0..1 [B, 3, H, W]."""
     if each.lesson is None:
         model = _model(each.subject)
         return {name: predicted(model, shown, torch.device(each.device)) for name, shown in lots.items()}
+    codes = {name: codes_of(each.subject, shown) for name, shown in lots.items()}  # before anything is learned in vain
     learned = [each.setting.episodes(folder, lot, each.counts[lot], each.device) for lot in ("train", "validation")]
     train, held = ((codes_of(each.subject, shown), shown.target) for shown in learned)
     drawer = Drawer(train, held, each.lesson, each.seed, each.device)
-    return {name: drawer(codes_of(each.subject, shown)) for name, shown in lots.items()}
+    return {name: drawer(code) for name, code in codes.items()}
 
 
 def _model(subject: Subject) -> nn.Module:

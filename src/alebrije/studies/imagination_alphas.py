@@ -18,6 +18,7 @@ from alebrije.studies.subjects import CALLED
 EFFICIENCY, MEAN_GAP = AFTER = ("alpha-efficiency", "mean gap")
 ERROR, GAP, YARDSTICK = "out-of-distribution error", "gap", "oracle"
 YARDSTICKS = {"itself": CALLED[YARDSTICK]}  # SVIB's own, for models that draw by themselves
+ENCODER_SAW = "encoder_saw"  # a label of encoders that were trained here; the Oracle is their yardstick all the same
 _OVER = ("alpha", "seed")  # labels over which results are brought together
 VERSION = 1
 
@@ -44,7 +45,7 @@ def after(results: Sequence[Result]) -> list[Job]:
         if len(mine.errors) < 2:
             continue
         best = YARDSTICKS.get(str(dict(labels).get("drawn_by")), YARDSTICK)
-        of_oracle = tuple((name, best if name == "model" else label) for name, label in labels)
+        of_oracle = tuple((name, best if name == "model" else label) for name, label in labels if name != ENCODER_SAW)
         yardstick = None if labels == of_oracle else curves.get(of_oracle)
         about = dict(labels)
         inputs = {

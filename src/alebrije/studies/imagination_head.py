@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from alebrije.errors import InputError
 from alebrije.models.head import PartsHead, pixel_points
 from alebrije.studies.imagination_episodes import Shown
 from alebrije.studies.subjects import Subject
+from alebrije.studies.views import check_finite, joined, looking
 from alebrije.studies.views import parts as in_parts
 
 VERSION = 1  # raised when the same code comes to another drawing
@@ -64,9 +64,10 @@ class Lesson:
 
 def codes_of(subject: Subject, shown: Shown) -> Tensor:
     """The codes of the sources: [B, D], or [B, K, D]; a great many tokens, as of patches, are one long vector."""
-    found = torch.cat([subject.encode(part).codes.detach().float().cpu() for part in in_parts(shown.view, _AT_ONCE)])
-    if not bool(found.isfinite().all()):
-        raise InputError(f"codes of {subject.labels['model']} are not finite; `alebrije check` tells where that begins")
+    with looking(subject):
+        parts = [subject.encode(part).codes.detach().float().cpu() for part in in_parts(shown.view, _AT_ONCE)]
+    found = joined(parts)
+    check_finite(found)
     return found.flatten(1) if found.ndim == 3 and found.shape[1] > _MOST else found
 
 

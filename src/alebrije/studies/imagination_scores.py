@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from torch import Tensor
 from alebrije.errors import InputError, UndefinedMetricWarning
 from alebrije.metrics import find
 from alebrije.metrics.arrays import to_numpy
+from alebrije.metrics.perceptual import weight_files
 from alebrije.metrics.uncertainty import resample_cases
 from alebrije.results import Value
 from alebrije.studies.imagination_episodes import Shown
@@ -146,6 +150,22 @@ def perceptual(new: Imagined, seed: int) -> Value:
         reasons = [str(one.message) for one in said if issubclass(one.category, UndefinedMetricWarning)]
         return Value(score=None, reason=reasons[0] if reasons else "LPIPS is not a number", **ends)
     return Value.of(record, each.mean(), **_Spread(seed)(each))
+
+
+def perceptual_weights() -> str | None:
+    """The SHA-256 of the weights that LPIPS finds here; None where it finds none."""
+    files = weight_files()
+    if files is None:
+        return None
+    stamps = [(file, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256("".join(_sha256(*stamp) for stamp in stamps).encode()).hexdigest()
+
+
+@cache
+def _sha256(file: Path, size: int, changed: int) -> str:
+    """That of a file; read once, unless it has changed."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def factors_read(reader: Reader, known: Imagined, new: Imagined, seed: int) -> dict[str, Value]:

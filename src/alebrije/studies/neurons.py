@@ -46,6 +46,7 @@ from alebrije.studies.subjects import REFERENCES, Subject, Trained, subject_of
 from alebrije.train.plan import plan
 
 NAME = "neurons"
+PROTOCOL = 1  # raised when the same subject comes to other values for a reason that no other version tells
 SEED, PIXELS = 0, 64  # of the images
 SIDE = 16  # pixels a side of the reference `pixels`: 768 neurons
 VAES = ("ae", "beta-vae", "beta-tcvae", "factor-vae")
@@ -100,7 +101,7 @@ def jobs(folder: Folder, ask: Ask) -> list[Job]:
 
 def _subjects(folder: Folder, ask: Ask, extent: Extent, gallery: Gallery) -> Iterator[Subject]:
     """Who is examined in a world."""
-    yield from ask.subjects
+    yield from ask.examined(SIDE)
     if ask.only_subjects:
         return
     for name in ask.models or extent.models:
@@ -135,11 +136,11 @@ class _Examined:
         names = [name for name in NAMES if (self.ask.wants(name) if self.ask.metrics else name in self.extent.metrics)]
         if not names:
             return
-        identity, heads, named = dict(self.subject.identity), self.extent.heads, bool(self.ask.metrics)
-        # metrics that are named are computed of codes of any length, where others would be left out
-        more = {"metrics": versions(names) | ({"any length": 1} if named else {}), "heads": asdict(heads)}
-        cell = self._cell(identity, {}, more)
-        yield Job(cell, partial(metric_values, self.folder, self.subject, identity, self.gallery, names, heads, named))
+        identity, heads = dict(self.subject.identity), self.extent.heads
+        cell = self._cell(identity, {}, {"metrics": versions(names), "heads": asdict(heads)})
+        yield Job(
+            cell, partial(metric_values, self.folder, self.subject, identity, self.gallery, names, heads, self._named)
+        )
 
     def generalisation(self) -> Iterator[Job]:
         """The cells of held-out pairs, and those of all of them together."""
@@ -164,7 +165,7 @@ class _Examined:
         heads = self.extent.heads
         more = {"held out": pair.values(self.gallery), "heads": asdict(heads), "version": VERSION}
         cell = self._cell(identity, {"held_out": str(pair)}, more)
-        return Job(cell, partial(pair_values, self.folder, subject, identity, self.gallery, pair, heads))
+        return Job(cell, partial(pair_values, self.folder, subject, identity, self.gallery, pair, heads, self._named))
 
     def _together(
         self,
@@ -184,14 +185,20 @@ class _Examined:
             "version": VERSION,
         }
         cell = self._cell(dict(self.subject.identity), {"setting": setting, "feature": feature}, more)
-        work = partial(
-            generalisation_values, self.folder, subjects, identities, self.gallery, pairs, setting, feature, heads
-        )
-        return Job(cell, work)
+        asked = setting, feature, heads, self._named
+        return Job(cell, partial(generalisation_values, self.folder, subjects, identities, self.gallery, pairs, *asked))
 
     def _cell(self, identity: dict[str, Any], labels: dict[str, Any], more: dict[str, Any]) -> Cell:
         told = {"size": self.ask.size, "world": self.gallery.world, **self.subject.labels, **labels}
-        return Cell(study=NAME, labels=told, inputs={"subject": identity, "images": self.gallery.settings, **more})
+        inputs = {"subject": identity, "images": self.gallery.settings, "protocol": PROTOCOL, **more}
+        if self._named:
+            inputs["metrics"] = {**inputs.get("metrics", {}), "any length": 1}
+        return Cell(study=NAME, labels=told, inputs=inputs)
+
+    @property
+    def _named(self) -> bool:
+        """Whether values are asked for by name: those are computed of codes of any length, where others are not."""
+        return bool(self.ask.metrics)
 
     def _seed(self) -> int:
         return self.subject.plan.seed if isinstance(self.subject, Trained) else -1

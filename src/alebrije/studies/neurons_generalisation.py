@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import binomtest
 from scipy.stats import t as student_t
 
 from alebrije.metrics.arrays import split_rows
@@ -23,9 +24,10 @@ from alebrije.probes import linear_predictions, mlp_predictions
 from alebrije.results import Value
 from alebrije.results.cells import ScoreInterval
 from alebrije.studies.folder import Folder
-from alebrije.studies.neurons_images import Gallery, NotExaminedError, codes_of
-from alebrije.studies.neurons_metrics import Heads
+from alebrije.studies.neurons_images import Gallery, codes_of
+from alebrije.studies.neurons_metrics import HUGE, Heads, too_long
 from alebrije.studies.subjects import Subject, Trained
+from alebrije.studies.views import NotExaminedError
 
 Setting = Literal["CG", "linear CG", "normal test set"]
 Right = npt.NDArray[np.bool_]
@@ -90,16 +92,18 @@ def tried(
     gallery: Gallery,
     pair: Pair | None,
     heads: Heads,
+    any_length: bool = True,
 ) -> dict[str, Right]:
     """Which held-out images heads read rightly [M, 2], size and shape, by "mlp" and "linear"; computed once."""
+    found = codes_of(subject, gallery, folder, identity)
+    if found.width > HUGE and not any_length:
+        raise NotExaminedError(too_long(found.width, ACCURACY))
     names = gallery.feature("size"), gallery.feature("shape")
 
     def make() -> Mapping[str, npt.ArrayLike]:
-        codes = codes_of(subject, gallery, folder, identity).values
+        codes = found.values
         classes = gallery.factors(folder)[:, [gallery.factor_names.index(name) for name in names]]
         fit, test = _split(classes, pair)
-        if not np.isfinite(codes).all():
-            raise NotExaminedError("some codes are not finite numbers")
         mlp = mlp_predictions(codes[fit], classes[fit], codes[test], **vars(heads))
         if pair is None:  # which no linear head is asked about
             return {"mlp": mlp == classes[test]}
@@ -107,8 +111,8 @@ def tried(
         return {"mlp": mlp == classes[test], "linear": linear == classes[test]}
 
     held_out = "a third" if pair is None else pair.values(gallery)
-    told = {"subject": identity, **gallery.settings, "held out": held_out, "heads": vars(heads), "version": VERSION}
-    made = folder.made({"name": "heads", **told}, make)
+    told = {"subject": identity, "images": gallery.settings, "held out": held_out, "heads": vars(heads)}
+    made = folder.made({"name": "heads", **told, "version": VERSION}, make)
     return {name: np.asarray(right) for name, right in made.items()}
 
 
@@ -123,11 +127,17 @@ def _split(classes: npt.NDArray[np.int64], pair: Pair | None) -> tuple[npt.NDArr
 
 
 def pair_values(
-    folder: Folder, subject: Subject, identity: Mapping[str, Any], gallery: Gallery, pair: Pair, heads: Heads
+    folder: Folder,
+    subject: Subject,
+    identity: Mapping[str, Any],
+    gallery: Gallery,
+    pair: Pair,
+    heads: Heads,
+    any_length: bool = True,
 ) -> dict[str, Value]:
     """The values of the cell of a pair: plain accuracies of all heads on what was held out."""
     try:
-        right = tried(folder, subject, identity, gallery, pair, heads)
+        right = tried(folder, subject, identity, gallery, pair, heads, any_length)
     except NotExaminedError as error:
         return {name: Value(score=None, reason=str(error)) for name in OF_A_PAIR}
     values = {}
@@ -152,12 +162,13 @@ def generalisation_values(
     setting: Setting,
     feature: str,
     heads: Heads,
+    any_length: bool = True,
 ) -> dict[str, Value]:
     """The value of the cell of a setting and a feature: the accuracy over all pairs, adjusted for chance."""
     cases = {}
     try:
         for subject, identity, pair in zip(subjects, identities, pairs, strict=True):
-            right = tried(folder, subject, identity, gallery, pair, heads)
+            right = tried(folder, subject, identity, gallery, pair, heads, any_length)
             cases[str(pair)] = _cases(right["linear" if setting == "linear CG" else "mlp"], feature)
     except NotExaminedError as error:
         return {ACCURACY: Value(score=None, reason=str(error))}
@@ -181,12 +192,18 @@ def _encoder(subjects: Sequence[Subject], gallery: Gallery) -> str:
 def adjusted(cases: Sequence[npt.NDArray[Any]], by_chance: float, details: Mapping[str, Any]) -> Value:
     """The mean over pairs of the accuracies of their cases, adjusted for chance, with its interval.
 
+    Where all images are read rightly, or none, nothing varies that could be resampled: the interval is Wilson's.
+
     >>> adjusted([np.array([1, 1, 0, 0])], 0.25, {}).score
     0.3333333333333333
     """
     means = np.array([each.mean() for each in cases])
     plain = float(means.mean())
-    if len(means) > 1:
+    every = np.concatenate(cases)
+    if plain in (0.0, 1.0):
+        wilson = binomtest(int(every.sum()), len(every)).proportion_ci(method="wilson")
+        ends, method = (wilson.low, wilson.high), "Wilson's over held-out images"
+    elif len(means) > 1:
         reach = float(student_t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / len(means) ** 0.5)
         ends, method = (plain - reach, plain + reach), "Student's t over held-out pairs"
     else:
@@ -196,7 +213,7 @@ def adjusted(cases: Sequence[npt.NDArray[Any]], by_chance: float, details: Mappi
     def above(accuracy: float) -> float:
         return min(1.0, max(0.0, (accuracy - by_chance) / (1 - by_chance)))
 
-    told = {"accuracy": plain, "chance": by_chance, "images": sum(map(len, cases)), **details}
+    told = {"accuracy": plain, "chance": by_chance, "images": len(every), **details}
     interval = ScoreInterval(low=above(ends[0]), high=above(ends[1]), method=method)
     return Value(score=above(plain), direction="higher", range=(0, 1), interval=interval, details=told)
 

@@ -15,18 +15,18 @@ import numpy.typing as npt
 import torch
 
 from alebrije import data, worlds
-from alebrije.adapters.embeddings import Embeddings
-from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.scenes import Factor, Scenes, Vocabulary
 from alebrije.studies.folder import Folder
-from alebrije.studies.subjects import Model, Subject, View
+from alebrije.studies.subjects import Subject, View
+from alebrije.studies.views import check_finite, looking
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 GRIDS = ("dsprites", "rooms")
 MPI3D = "mpi3d"
+VERSION = 1  # raised when the same settings come to other images
 BLOCK = 256  # images that a subject is shown at once
 
 
@@ -53,6 +53,7 @@ class Gallery:
     def settings(self) -> dict[str, Any]:
         """All that decides the images; of a file its checksum, not its path."""
         told: dict[str, Any] = {"world": self.world, "n": self.n, "seed": self.seed, "pixels": self.pixels}
+        told["version"] = VERSION
         return told if self.file is None else told | {"checksum": self._checksum}
 
     @property
@@ -138,16 +139,17 @@ def gallery_of(name: str, n: int, seed: int, pixels: int) -> Gallery:
     return Gallery(name, n, seed, pixels)
 
 
-class NotExaminedError(InputError):
-    """A subject, or what was asked of it, does not fit these images: its values are null, and this is the reason."""
-
-
 @dataclass(frozen=True)
 class Codes:
     """Codes [N, L] and, where they were pooled, how many slots they are the mean of."""
 
     values: Floats
     slots: int | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of neurons."""
+        return int(self.values.shape[1])
 
     @property
     def details(self) -> dict[str, Any]:
@@ -163,19 +165,13 @@ def codes_of(subject: Subject, gallery: Gallery, folder: Folder, identity: Mappi
         for first in range(0, len(view), BLOCK):
             rows = slice(first, first + BLOCK)
             assert view.scenes is not None
-            found = _shown(subject, View(view.images[rows], view.scenes[rows]), gallery)
+            with looking(subject, f"here they must be of the images of `{gallery.command}`"):
+                found = subject.encode(View(view.images[rows], view.scenes[rows]))
             slots = 0 if found.slots is None else found.slots.shape[1]
             parts.append((found.codes if found.slots is None else found.slots.mean(1)).float().cpu().numpy())
         return {"codes": np.concatenate(parts), "slots": np.array(slots)}
 
-    made = folder.made({"name": "codes", "version": 1, "subject": identity, **gallery.settings}, make)
+    told = {"name": "codes", "version": 1, "subject": identity, "images": gallery.settings}
+    made = folder.made(told, make)
+    check_finite(np.asarray(made["codes"]))
     return Codes(np.asarray(made["codes"], dtype=np.float64), int(made["slots"]) or None)
-
-
-def _shown(subject: Subject, view: View, gallery: Gallery) -> Encoding:
-    try:
-        return subject.encode(view)
-    except InputError as error:
-        if isinstance(subject, Model) and isinstance(subject.adapted.model, Embeddings):
-            raise NotExaminedError(f"{error}; here they must be of the images of `{gallery.command}`") from error
-        raise

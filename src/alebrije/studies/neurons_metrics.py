@@ -20,8 +20,9 @@ from alebrije.results.cells import ScoreInterval
 from alebrije.results.scores import MetricResult
 from alebrije.studies.battery import ROW_RESAMPLES, Call, run
 from alebrije.studies.folder import Folder
-from alebrije.studies.neurons_images import Codes, Floats, Gallery, Integers, NotExaminedError, codes_of
+from alebrije.studies.neurons_images import Codes, Floats, Gallery, Integers, codes_of
 from alebrije.studies.subjects import Subject
+from alebrije.studies.views import NotExaminedError
 
 # names of values, in the words of the papers' tables, and the metric of the catalog that each is read from
 CATALOG: Mapping[str, str] = {
@@ -48,7 +49,9 @@ _PARTS = {"DCI-D": "disentanglement", "DCI-C": "completeness", "DCI-I": "informa
 _RESAMPLED = ("mig", "irs", "modularity")  # cheap enough to be computed anew on resampled rows
 
 LONG = 256  # neurons; beyond it what fits a model to each neuron, or to all of them, is left out unless asked for
+HUGE = 4096  # neurons; beyond it nothing that takes minutes is computed unless asked for, and heads are not trained
 _NOT_FOR_LONG = ("sap", "dci", "med", "explicitness", "beta-vae", "factor-vae")
+_FOR_HUGE = ("mig",)
 SHOWN = 32  # neurons in a diagram
 SHUFFLE = 1  # seed of the codes that are dealt out to other images
 _PER_FACTOR = ("per_factor", "accuracy", "chance", "full_accuracy", "knockout_accuracy")
@@ -102,14 +105,14 @@ class _Examined:
         self, codes: Codes, factors: Integers, names: Sequence[str], heads: Heads, any_length: bool = False
     ) -> None:
         self.codes, self.factors, self.names, self.heads = codes, factors, list(names), heads
-        self.long = codes.values.shape[1] > LONG
+        self.long = codes.width > LONG
         self.any_length = any_length
         self.found: dict[str, MetricResult] = {}
 
     def value(self, name: str) -> Value:
-        if self.long and not self.any_length and CATALOG.get(name) in _NOT_FOR_LONG:
-            width = self.codes.values.shape[1]
-            return Value(score=None, reason=f"not computed for codes of {width} neurons; ask for {name} by its name")
+        metric, huge = CATALOG.get(name), self.codes.width > HUGE
+        if not self.any_length and ((self.long and metric in _NOT_FOR_LONG) or (huge and metric not in _FOR_HUGE)):
+            return Value(score=None, reason=too_long(self.codes.width, name))
         if name == LINEAR:
             return self._linear()
         if name == "SNC":
@@ -169,8 +172,6 @@ class _Examined:
 
     def _linear(self) -> Value:
         codes, factors = self.codes.values, self.factors
-        if not np.isfinite(codes).all():
-            return Value(score=None, reason="some codes are not finite numbers")
         fit, test = split_rows(len(codes), 1 / 3, seed=0)
         right = linear_predictions(codes[fit], factors[fit], codes[test], **self.heads.linear) == factors[test]
         return _accuracy(
@@ -181,6 +182,11 @@ class _Examined:
     def _named(self, key: str, item: Any) -> Any:
         each = key in _PER_FACTOR and isinstance(item, (list, np.ndarray)) and len(item) == len(self.names)
         return dict(zip(self.names, item, strict=True)) if each else item
+
+
+def too_long(width: int, name: str) -> str:
+    """Why something is not computed that would take long."""
+    return f"not computed for codes of {width} neurons; ask for {name} by its name"
 
 
 def _interval(result: MetricResult) -> ScoreInterval | None:
