@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alebrije import __version__
-from alebrije.cli.common import conclude
+from alebrije.cli.printing import conclude
 from alebrije.errors import InputError
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from alebrije.cli.common import Device, conclude, device_of
+from alebrije.cli.devices import Device, device_of
+from alebrije.cli.printing import conclude
 from alebrije.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from alebrije.cli.common import show
+from alebrije.cli.printing import show
 from alebrije.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from alebrije.cli.common import show
+from alebrije.cli.printing import show
 from alebrije.errors import InputError
 
 if TYPE_CHECKING:

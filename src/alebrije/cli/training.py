@@ -10,7 +10,8 @@ from typing import Literal
 
 import tyro
 
-from alebrije.cli.common import Device, device_of, show
+from alebrije.cli.devices import Device, device_of
+from alebrije.cli.printing import show
 from alebrije.errors import InputError
 
 

@@ -1,28 +1,12 @@
-"""What several commands share."""
+"""What commands print: tables, and how the cells of a study ended."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Literal
-
-from alebrije.errors import InputError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from alebrije.studies.cells import Tally
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
-
-
-def device_of(name: str) -> str:
-    """The device that is meant, if it can be used here."""
-    import torch
-
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return next(device for device in ("cuda", "mps", "cpu") if there[device])
-    if not there[name]:
-        raise InputError(f"--device {name}: torch finds none here")
-    return name
 
 
 def show(table: object) -> None:
