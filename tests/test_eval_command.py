@@ -247,6 +247,8 @@ def test_one_name_with_other_weights(tmp_path: Path, capsys: pytest.CaptureFixtu
     main(["compare", str(tmp_path), "--format", "csv"])
     assert len(rows(capsys)) == 2
     assert repr(report).startswith("<Report on mine in ")
+    assert set(report.verdicts) == {"mine", "noise"}
+    assert str(report).startswith("mine\n  neurons")
 
 
 def test_layers_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

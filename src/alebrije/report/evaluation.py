@@ -82,10 +82,10 @@ class Report:
 
     @property
     def verdicts(self) -> dict[str, dict[str, Verdict]]:
-        """What the instruments say of each model in the folder, in words."""
+        """What the instruments say of the model and of the references beside it, in words."""
         from alebrije.report.page import verdicts
 
-        return verdicts(self.folder)
+        return verdicts(self.folder, self.keys)
 
     def __repr__(self) -> str:
         return f"<Report on {self.model} in {self.folder.path}: {self.tally}>"
@@ -93,8 +93,7 @@ class Report:
     def __str__(self) -> str:
         from alebrije.report.page import in_words
 
-        mine = {str(result.cell.labels.get("model")) for result in self.results}
-        lines = [in_words({name: found for name, found in self.verdicts.items() if name in mine}), ""]
+        lines = [in_words(self.verdicts), ""]
         shown = self.table()
         columns = [name for name in shown.columns if name != "key" and any(row.get(name) for row in shown.rows)]
         if len(shown) > _MOST_ROWS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -147,11 +147,14 @@ class Findings:
         return next((kept for result in group.results if (kept := self.folder.samples(result.cell))), {})
 
 
-def read_findings(folder: Folder, *, published: bool = True) -> Findings:
-    """Reads a folder. What is damaged is listed and not read; nothing that is found there stops the report."""
+def read_findings(folder: Folder, *, published: bool = True, keys: Container[str] | None = None) -> Findings:
+    """Reads a folder. What is damaged is listed and not read; nothing that is found there stops the report.
+
+    With `keys` only the results of these cells are read.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedResultWarning)  # they are among the problems
-        everything = folder.store.all()
+        everything = [result for result in folder.store.all() if keys is None or result.key in keys]
         problems = folder.store.problems()
     done = [result for result in everything if result.status == "done"]
     whole = merged(done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,9 +79,12 @@ def write_report(folder: Folder | str | Path, out: str | Path, *, published: boo
     return path
 
 
-def verdicts(folder: Folder | str | Path) -> dict[str, dict[str, Verdict]]:
-    """What the instruments say of each model in a folder: by the name of the model, then by that of the instrument."""
-    findings = read_findings(folder if isinstance(folder, Folder) else opened(folder), published=False)
+def verdicts(folder: Folder | str | Path, keys: Container[str] | None = None) -> dict[str, dict[str, Verdict]]:
+    """What the instruments say of each model in a folder: by the name of the model, then by that of the instrument.
+
+    With `keys` only the results of these cells count.
+    """
+    findings = read_findings(folder if isinstance(folder, Folder) else opened(folder), published=False, keys=keys)
     return {
         one.name: {study: verdict for _, study, verdict in one.verdicts}
         for one in _judged(findings, sections_of(findings))
