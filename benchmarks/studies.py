@@ -10,8 +10,11 @@ import platform
 import sys
 import tempfile
 import time
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial, wraps
+from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -22,6 +25,7 @@ from alebrije.studies.cells import Job, run_jobs
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, get, run_study
 from alebrije.studies.subjects import Noise, Oracle
+from alebrije.worlds import World
 
 CELLS = 1000
 
@@ -46,20 +50,73 @@ def thousand(workers: int) -> dict[str, Any]:
         return {"workers": workers, "seconds": computed, "seconds again": time.perf_counter() - started - computed}
 
 
+class Clock:
+    """Seconds that are spent within some methods, less those of others that they call."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.stack: list[float] = []
+
+    def watch(self, owner: Any, name: str, counted_as: str) -> None:
+        """From now on the calls of a method are timed."""
+        method = getattr(owner, name)
+
+        @wraps(method)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            self.stack.append(0.0)
+            try:
+                return method(*args, **kwargs)
+            finally:
+                spent = time.perf_counter() - started
+                inner = self.stack.pop()
+                self.seconds[counted_as] = self.seconds.get(counted_as, 0.0) + spent - inner
+                if self.stack:
+                    self.stack[-1] += spent
+
+        setattr(owner, name, timed)
+
+
 def overhead(study: str) -> dict[str, Any]:
-    """The share of a study at its small size that is not spent within its cells."""
+    """What a study at its small size spends on the harness, and on drawing, with the references oracle and noise.
+
+    The harness is all that happens outside of cells, and what the folder does within them: looking for arrays, keeping
+    them, locking; not what is made there.
+    """
+    clock, made = Clock(), Folder.made
+
+    def made_apart(folder: Folder, settings: Any, make: Any) -> Any:
+        """As `made`, but what makes the arrays does not count."""
+        clock.watch(box := SimpleNamespace(make=make), "make", "making")
+        return made(folder, settings, lambda: box.make())
+
+    Folder.made = made_apart  # type: ignore[method-assign]
+    clock.watch(Folder, "made", "folder")
+    clock.watch(Folder, "keep", "folder")
+    for method in ("sample", "render"):
+        clock.watch(World, method, "drawing")
     with tempfile.TemporaryDirectory() as place:
         started = time.perf_counter()
         ask = Ask(size="small", subjects=(Oracle(), Noise()), only_subjects=True)
         tally = run_study(get(study), Folder(place), ask)
         wall = time.perf_counter() - started
+    harness = wall - tally.seconds + clock.seconds.get("folder", 0.0)
+    drawing = clock.seconds.get("drawing", 0.0)
     return {
         "study": study,
         "cells": tally.done,
         "seconds": wall,
-        "within cells": tally.seconds,
-        "share": 1 - tally.seconds / wall,
+        "harness": harness,
+        "drawing": drawing,
+        "share of the harness": harness / wall,
+        "share of the harness and of drawing": (harness + drawing) / wall,
     }
+
+
+def alone(study: str) -> dict[str, Any]:
+    """The same in a process of its own, whose methods are the only ones that are changed."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(overhead, study).result()
 
 
 def main() -> None:
@@ -71,7 +128,7 @@ def main() -> None:
         "torch": torch.__version__,
         "alebrije": __version__,
         "a thousand cells": [thousand(workers) for workers in (1, 2)],
-        "overhead": [overhead(study) for study in ("grouping", "neurons")],
+        "overhead": [alone(study) for study in ("grouping", "neurons")],
     }
     for row in (*found["a thousand cells"], *found["overhead"]):  # type: ignore[misc]
         print(row)
