@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +47,29 @@ class Quarters(nn.Module):
         masks[:, 1] = 1 - masks[:, 0]
         return {"slots": images.mean((2, 3))[:, None].repeat(1, 2, 1), "masks": masks}
 
+def tired(images):  # it passes the look that comes before, which takes few images at once
+    if len(images) > 8:
+        raise RuntimeError("no weights today")
+    return images.mean((2, 3))
+
 def broken(images):
-    raise RuntimeError("no weights today")
+    raise RuntimeError("no weights at all")
+
+def nan(images):
+    return images.mean((2, 3)) / 0 * 0
+
+def chance(images):
+    return torch.rand(len(images), 8)
+
+def constant(images):
+    return torch.ones(len(images), 8)
+
+def shapeless(images):
+    return images.mean()
+
+def dark(images):
+    apart = images - images.mean((1, 2, 3), keepdim=True)
+    return (apart / apart.flatten(1).std(1)[:, None, None, None])[:, :, ::16, ::16].flatten(1)
 """
 
 
@@ -115,7 +137,7 @@ def test_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_what_fails_is_listed_and_the_rest_goes_on(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["eval", f"{strangers}:broken", "--tests", "snc", "--size", "tiny", "--out", "found", "--beside", "noise"]
+    command = ["eval", f"{strangers}:tired", "--tests", "snc", "--size", "tiny", "--out", "found", "--beside", "noise"]
     assert ended(command) == 1
     told = capsys.readouterr()
     assert "1 computed, 0 there already, 1 failed" in told.out
@@ -127,12 +149,96 @@ def test_what_fails_is_listed_and_the_rest_goes_on(strangers: str, capsys: pytes
 
 
 @pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("broken", "it failed on images [8, 3, 128, 128]: RuntimeError: no weights at all"),
+        ("nan", "it gives codes that are not numbers"),
+        ("chance", "its codes are random"),
+        ("constant", "it gives all images the same codes"),
+        ("shapeless", "the model returned a tensor []"),
+    ],
+)
+def test_a_model_whose_scores_would_mean_nothing_is_refused_at_once(
+    strangers: str, model: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(["eval", f"{strangers}:{model}", "--tests", "snc", "--size", "tiny", "--out", "a/b"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"alebrije: {strangers}:{model} cannot be evaluated as it is: {words}")
+    assert not Path("a").exists()
+
+
+def test_a_model_that_is_only_doubtful_is_warned_of(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["eval", f"{strangers}:dark", "--tests", "mig", "--size", "tiny", "--out", "found"])
+    told = capsys.readouterr()
+    assert told.err.count("for images of black, white") == 1
+    assert "1 computed, 0 there already, 0 failed" in told.out
+
+
+def test_the_look_before_is_left_out_where_nothing_is_missing(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def colours(images: Tensor) -> Tensor:
+        seen.append(len(images))
+        return nn.functional.adaptive_avg_pool2d(images, 2).flatten(1)
+
+    def ask() -> None:
+        alebrije.evaluate(colours, tests="mig", size="tiny", out=tmp_path, name="colours")
+
+    ask()
+    assert sum(seen) > 8
+    seen.clear()
+    ask()
+    assert not seen
+
+
+def test_a_damaged_file_is_named_once(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "eval",
+        f"{strangers}:Network",
+        "--tests",
+        "mig",
+        "--size",
+        "tiny",
+        "--out",
+        "found",
+        "--beside",
+        "noise",
+    ]
+    main(command)
+    paths = sorted(Path("found/cells").glob("*.json"))
+    for path in paths:
+        path.write_text(path.read_text()[:50])
+    Path("found/cells/notes.json").write_text("{}")
+    capsys.readouterr()
+    main([*command, "--jobs", "2"])
+    told = capsys.readouterr().err.splitlines()
+    for path in (*paths, Path("found/cells/notes.json")):
+        (line,) = [line for line in told if str(path) in line]
+        assert line.startswith(f"alebrije: {path}: is ")
+    assert not [line for line in told if "Warning" in line]
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["eval", "pixels", "--tests", "cote", "--out", "x"], "there is no test 'cote'; did you mean 'coat'?"),
         (["eval", "pixels", "--beside", "nois", "--out", "x"], "there is no reference 'nois'; did you mean 'noise'?"),
         (["eval", "nothing", "--out", "x"], "'nothing' names no model"),
         (["eval", "pixels", "--jobs", "0", "--out", "x"], "--jobs must be at least 1"),
+        (["eval", "pixels", "--batch", "0", "--out", "x"], "--batch must be at least 1, got 0"),
+        (["eval", "pixels", "--pixels", "-3", "--out", "x"], "--pixels must be at least 1, got -3"),
+        (["check", "my:model", "--pixels", "0"], "--pixels must be at least 1, got 0"),
+        (["eval", "pixel", "--out", "x"], "'pixel' names no model; did you mean the reference 'pixels'?"),
+        (["eval", "noise:Net", "--out", "x"], "there is no module 'noise'"),
+        (["eval", "mine.py:Net", "--out", "x"], "'mine.py' is a file, and a module is wanted; did you mean 'mine:Net'"),
+        (["eval", "./mine.py:Net", "--out", "x"], "did you mean 'mine:Net'?"),
+        (["eval", "./none.py:Net", "--out", "x"], "there is no file './none.py'"),
+        (["eval", "pixels", "--tests", "snc", "--worlds", "clvr", "--out", "x"], "neurons are studied where"),
+        (["eval", "pixels", "--out", ""], "--out wants the name of a file or folder, and got none"),
+        (["study", "neurons", "--out="], "--out wants the name of a file or folder, and got none"),
+        (["report", "x", "--figures", " "], "--figures wants the name of a file or folder, and got none"),
+        (["eval", "pixels", "--out", "x/" + 300 * "a"], "--out has a name of 300 bytes"),
+        (["results", 300 * "a"], "is too long for the name of a file"),
         (["study", "neuron", "--out", "x"], "there is no study 'neuron'; did you mean 'neurons'?"),
         (["study", "neurons", "--out", "x", "--shard", "3/2"], "--shard is written i/n"),
         (["study", "neurons", "--out", "x", "--shard", "one"], "--shard is written i/n"),
@@ -157,11 +263,12 @@ def test_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("mine")
+    (tmp_path / "mine.py").write_text("")
     assert ended(arguments) == 2
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1
     assert sentence in told[0]
-    assert not (tmp_path / "x").exists() or not list((tmp_path / "x").rglob("*.json"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine.py"]
 
 
 STUDY = ["study", "neurons", "--size", "tiny", "--models", "oracle", "noise", "--metrics", "SNC", "MIG", "--out", "s"]
@@ -312,7 +419,54 @@ def test_evaluate(tmp_path: Path) -> None:
         report.score("sncc")
 
 
+def test_what_a_report_has_not(tmp_path: Path) -> None:
+    report = alebrije.evaluate(Colour(), tests=["snc", "mig"], size="tiny", out=tmp_path, name="mine", beside=["noise"])
+    for metric, labels, sentence in (
+        ("sncc", {}, "there is no value 'sncc'; did you mean 'SNC'?"),
+        ("zzz", {}, "there is no value 'zzz'; there are MIG, SNC"),
+        ("neurons", {}, "'neurons' is an instrument, not a value; its values here are MIG, SNC"),
+        ("snc", {"wrld": "rooms"}, "'snc' has no label 'wrld'; did you mean 'world'?"),
+        ("snc", {"world": "room"}, "there is no 'snc' with world='room'; did you mean 'rooms'?"),
+        ("snc", {"model": "oracle"}, "there is no 'snc' with model='oracle'; there are mine, noise"),
+    ):
+        for ask in (report.value, report.score):
+            with pytest.raises(InputError) as caught:
+                ask(metric, **labels)
+            assert str(caught.value) == sentence
+    assert len(report.table("metric=mig model=noise")) == 1
+    with pytest.raises(InputError, match="no model is 'nosie'; did you mean 'noise'"):
+        report.table("model=nosie")
+    with pytest.raises(InputError, match="there is no column 'modl'; did you mean 'model'"):
+        report.table("modl=noise")
+
+
+def test_labels_that_never_come_together(tmp_path: Path) -> None:
+    report = alebrije.evaluate(Colour(), tests="mig", size="tiny", out=tmp_path, name="mine", pixels=32)
+    other = alebrije.evaluate(Colour(), tests="mig", size="tiny", out=tmp_path, name="other")
+    both = replace(report, keys=report.keys | other.keys)
+    with pytest.raises(
+        InputError, match="'mig' was found, but not with model=other input_size=32 together; it was for"
+    ):
+        both.value("mig", model="other", input_size=32)
+
+
+def test_a_query_that_finds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alebrije.evaluate(Colour(), tests=["snc", "mig"], size="tiny", out=tmp_path, name="mine")
+    for command in ("results", "compare"):
+        capsys.readouterr()
+        main([command, str(tmp_path), "--query", "model=mien"])
+        assert capsys.readouterr() == ("", "no values fit: no model is 'mien'; did you mean 'mine'?\n")
+    main(["results", str(tmp_path), "--query", "metric=snk,mig"])
+    told = capsys.readouterr()
+    assert told.err == "no metric is 'snk'; did you mean 'SNC'?\n"
+    assert "MIG" in told.out
+    main(["results", str(tmp_path), "--query", "value>3"])
+    assert capsys.readouterr().err == "no values fit 'value>3'\n"
+
+
 def test_evaluate_refuses() -> None:
+    with pytest.raises(InputError, match="out must be the name of a folder"):
+        alebrije.evaluate(Colour(), out="")
     with pytest.raises(InputError, match="size must be one of"):
         alebrije.evaluate(Colour(), size="huge")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="there is no test to do"):

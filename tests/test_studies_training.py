@@ -154,6 +154,13 @@ class TestChecks:
             {name: float(value.mean()) for name, value in scores.items()}, abs=1e-6
         )
 
+    def test_a_model_of_images_that_learns_from_a_task_draws_them_again(self) -> None:
+        made = plan("slot-attention", preset_name="tiny", rule="S-A", alpha=0.2)
+        check = check_of(made, 9, CPU)
+        assert check is not None
+        with torch.no_grad():
+            assert set(check(made.new_model().eval())) == {"reconstruction error", "FG-ARI", "FG-ARP", "FG-ARR", "ARI"}
+
     def test_moco_draws_nothing_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Plan, "drawing", None)
         assert check_of(tiny("moco"), 300, CPU) is None

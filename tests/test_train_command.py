@@ -125,7 +125,7 @@ class TestRefusals:
             ("i2i-vit", ("--task", "rooms/S-A"), "rules need two objects in every scene"),
             ("i2i-vit", ("--world", "sprites", "--task", "sprites/S-A"), "a --world or a --task, not both"),
             ("i2i-vit", ("--alpha", "1.5"), "alpha must be a number from 0 to 1"),
-            ("beta-vae", ("--task", "sprites/S-A"), "learns from images, so it takes a world and no rule"),
+            ("beta-vae", ("--task", "dsprites/S-A"), "rules need two objects in every scene"),
             ("beta-vae", ("--alpha", "0.2"), "there is no alpha to choose"),
             ("beta-vae", ("--set", "steps"), "--set takes name=value, such as steps=20000, not 'steps'"),
             ("beta-vae", ("--set", "steps="), "--set takes name=value"),
@@ -220,6 +220,13 @@ class TestRuns:
         assert train("i2i-cnn", tmp_path / "task", *QUICK, "--task", "sprites/M-NA", "--alpha", 0.2).code == 0
         made = read_plan(tmp_path / "task")
         assert (made.world, made.rule, made.alpha) == ("sprites", "M-NA", 0.2)
+        images = ("--set", "steps=1", "--set", "warmup=0", "--task", "sprites/S-A", "--alpha", 0.2, "--images", 32)
+        outcome = train("slot-attention", tmp_path / "images", *images)
+        assert outcome.code == 0
+        assert outcome.progress[0] == "Slot Attention on sprites/S-A, cpu"
+        assert "reconstruction error" in outcome.out
+        made = read_plan(tmp_path / "images")
+        assert (made.model, made.world, made.rule, made.alpha) == ("slot-attention", "sprites", "S-A", 0.2)
         assert train("moco", tmp_path / "world", "--set", "steps=1", "--world", "dsprites", "--images", 32).code == 0
         assert (read_plan(tmp_path / "world").world, read_plan(tmp_path / "world").images) == ("dsprites", 32)
 

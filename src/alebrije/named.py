@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +22,7 @@ def object_named(module: str, attribute: str, near: Callable[[str, str], str] = 
     >>> object_named("math", "pi")
     3.14...
     """
+    _refuse_file(module, attribute)
     if (here := os.getcwd()) not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)  # and it stays, because what is imported may import more when it is called
     importlib.invalidate_caches()
@@ -41,11 +43,24 @@ def object_named(module: str, attribute: str, near: Callable[[str, str], str] = 
     return found
 
 
+def _refuse_file(module: str, attribute: str) -> None:
+    """A file is no module, though it holds one; the sentence says how that is called."""
+    if not (module.endswith(".py") and Path(module).is_file()):
+        if "/" in module:
+            raise InputError(f"there is no file {module!r}, and a module is written with dots")
+        return
+    place = Path(os.path.relpath(module))
+    name = ".".join(part for part in place.with_suffix("").parts if part != os.pardir)
+    where = " from its folder" if os.pardir in place.parts else ""
+    raise InputError(f"{module!r} is a file, and a module is wanted; did you mean '{name}:{attribute}'{where}?")
+
+
 def nearest(wrong: str, known: list[str]) -> str:
     """The end of a sentence about a wrong name: the nearest that there is, or all unless there are very many."""
-    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.4)
+    by_lower = {one.lower(): one for one in reversed(known)}
+    near = difflib.get_close_matches(wrong.lower(), by_lower, n=1, cutoff=0.4)
     if near:
-        return f"; did you mean {near[0]!r}?"
+        return f"; did you mean {by_lower[near[0]]!r}?"
     return f"; there are {', '.join(known)}" if 0 < len(known) <= 20 else ""
 
 

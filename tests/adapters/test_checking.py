@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from strangers import Network, Slots, mean_colour
 from torch import Tensor, nn
 
 from alebrije import models
-from alebrije.adapters import CheckReport, Finding, check, load
+from alebrije.adapters import Adapted, CheckReport, Finding, check, load, look_before
+from alebrije.errors import InputError
 
 
 class Variant(nn.Module):
@@ -222,3 +224,53 @@ def test_embeddings(tmp_path: Path) -> None:
     assert "1 of the codes are not numbers" in check(f"embeddings:{tmp_path / 'codes.npz'}")["numbers"].sentence
     np.savez(tmp_path / "codes.npz", codes=np.ones((5, 4)))
     assert check(f"embeddings:{tmp_path / 'codes.npz'}")["reacts"].level == "problem"
+
+
+class TestLookBefore:
+    """A quick look before an evaluation: it refuses, or says what bears on the scores."""
+
+    def test_what_is_fine_is_not_mentioned(self) -> None:
+        assert look_before(Adapted(Network())) == []
+
+    @pytest.mark.parametrize(
+        ("model", "words"),
+        [
+            (lambda images: images.mean((2, 3)) / 0, "it gives codes that are not numbers, or infinite"),
+            (lambda images: torch.rand(len(images), 8), "its codes are random"),
+            (lambda images: torch.ones(len(images), 8), "it gives all images the same codes"),
+            (lambda images: images.mean(), r"the model returned a tensor \[\]"),
+        ],
+    )
+    def test_what_leaves_no_meaning_is_refused(self, model: Callable[..., Tensor], words: str) -> None:
+        with pytest.raises(InputError, match=f"^mine cannot be evaluated as it is: {words}") as caught:
+            look_before(Adapted(model, name="mine"))
+        assert "\n" not in str(caught.value)
+
+    def test_what_is_doubtful_is_told(self) -> None:
+        (told,) = look_before(Adapted(lambda images: images.mean((2, 3)) - images.mean((0, 2, 3)), name="mine"))
+        assert told.startswith("mine: the code of an image depends on the others in its batch")
+
+    def test_a_model_of_single_images(self) -> None:
+        def single(images: Tensor) -> Tensor:
+            if len(images) > 1:
+                raise RuntimeError("one at a time")
+            return images[:, :, ::16, ::16].flatten(1)
+
+        assert look_before(Adapted(single, batch=1)) == []
+        with pytest.raises(InputError, match="it failed on images"):
+            look_before(Adapted(single, name="mine"))
+
+    def test_few_images_are_looked_at(self) -> None:
+        seen: list[int] = []
+
+        def counting(images: Tensor) -> Tensor:
+            seen.append(len(images))
+            return images[:, :, ::16, ::16].flatten(1)
+
+        look_before(Adapted(counting))
+        assert sum(seen) < 64
+
+    def test_embeddings(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "codes.npz", codes=np.eye(4, dtype=np.float32))
+        with pytest.raises(InputError, match="does not say which images"):
+            look_before(load(f"embeddings:{tmp_path / 'codes.npz'}"))

@@ -13,7 +13,7 @@ import torch
 from strangers import Network
 from torch import Tensor, nn
 
-from alebrije.adapters import Preprocessing, check, load
+from alebrije.adapters import Preprocessing, check, load, zoos
 from alebrije.errors import InputError
 
 
@@ -120,6 +120,7 @@ class TestHubStoodInFor:
     def transformers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: dict[str, Any] = {}
         self.missing: list[str] = []
+        self.trouble: str | None = None
         self.model: nn.Module = Tokens()
 
         def from_pretrained(name: str, **options: Any) -> Any:
@@ -128,6 +129,7 @@ class TestHubStoodInFor:
             self.asked = {"name": name, **options}
             return self.model, {"missing_keys": self.missing}
 
+        monkeypatch.setattr(zoos, "_hub_trouble", lambda: self.trouble)
         module = ModuleType("transformers")
         module.__dict__.update(
             AutoModel=SimpleNamespace(from_pretrained=from_pretrained),
@@ -169,6 +171,17 @@ class TestHubStoodInFor:
         encoder = load("hf:some/model")
         torch.testing.assert_close(encoder(images).vector, encoder.preprocessing(images).mean((2, 3)))
 
+    def test_without_a_network_only_what_is_here_is_read(self) -> None:
+        self.trouble = "https://huggingface.co cannot be reached: no network"
+        load("hf:some/model")
+        assert self.asked["local_files_only"] is True
+        with pytest.raises(InputError) as caught:
+            load("hf:no/such")
+        assert str(caught.value) == (
+            "hf:no/such was not downloaded to this machine before, "
+            "and https://huggingface.co cannot be reached: no network"
+        )
+
     def test_no_such_model(self) -> None:
         with pytest.raises(InputError) as caught:
             load("hf:no/such")
@@ -195,6 +208,51 @@ class TestHubStoodInFor:
             self.processor = SimpleNamespace(size={"height": 8, "width": 8}, **told)
             seen = load("hf:some/model").preprocessing(grey)
             torch.testing.assert_close(seen, torch.full_like(seen, (51 * factor - mean) / std))
+
+
+class TestHubAtAll:
+    """Whether the hub answers is asked once, with little patience; any answer will do."""
+
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+        self.fault: Exception | None = None
+        heard: list[tuple[str, float]] = []
+
+        def head(address: str, timeout: float) -> None:
+            heard.append((address, timeout))
+            if self.fault is not None:
+                raise self.fault
+
+        for name, content in {
+            "huggingface_hub": {},
+            "huggingface_hub.constants": {"ENDPOINT": "https://hub.example"},
+            "huggingface_hub.utils": {"get_session": lambda: SimpleNamespace(head=head)},
+        }.items():
+            monkeypatch.setitem(sys.modules, name, ModuleType(name))
+            sys.modules[name].__dict__.update(content)
+        return heard
+
+    def test_it_answers(self, asked: list[tuple[str, float]]) -> None:
+        assert zoos._hub_trouble() is None
+        ((address, timeout),) = asked
+        assert address == "https://hub.example"
+        assert timeout <= 5
+
+    @pytest.mark.usefixtures("asked")
+    def test_it_does_not(self) -> None:
+        self.fault = ConnectionError("Name or service not known")
+        told = zoos._hub_trouble()
+        assert told == "https://hub.example cannot be reached: ConnectionError: Name or service not known"
+
+    def test_another_version_is_left_to_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "huggingface_hub.constants", ModuleType("huggingface_hub.constants"))
+        assert zoos._hub_trouble() is None
+
+
+def test_the_real_hub_is_asked_as_it_wants_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
+    assert "http://127.0.0.1:9 cannot be reached: Connect" in (zoos._hub_trouble() or "")
 
 
 def test_timm_itself(images: Tensor) -> None:

@@ -8,7 +8,8 @@ import references
 import torch
 
 from alebrije import metrics
-from alebrije.metrics.slots import Grams, greedy_match
+from alebrije.metrics import analogy
+from alebrije.metrics.slots import Grams, check_scenes, greedy_match
 
 LOSSES = ["squared-l2", "l2", "acos"]
 OBJECTS, ATTRIBUTES = 4, 6
@@ -282,3 +283,62 @@ def test_tre_scales_with_the_codes():
     once, tenfold = (metrics.tree_reconstruction_error(codes * k, factors, steps=50) for k in (1.0, 10.0))
     assert tenfold.score == pytest.approx(10 * once.score, rel=1e-3)
     assert tenfold.relative == pytest.approx(once.relative, rel=1e-3)
+
+
+def all_at_once(a, b, c, d, negatives, loss, group, chance):
+    """COAT with the codes of all cases held as float64: the share of each case, and the share of wins of d."""
+    codes = check_scenes({"a": a, "b": b, "c": c, "d": d, **negatives})
+    shift = codes[0].reshape(-1, codes[0].shape[-1]).mean(0)
+    scale = max(float((code - shift).abs().max()) for code in codes)
+    a, b, c, d, *others = ((code - shift) / scale for code in codes)
+    measure = analogy._slot_losses if d.ndim == 3 else analogy._vector_losses
+    chances = analogy._slot_chance if d.ndim == 3 else analogy._vector_chance
+    losses, expected = measure(a, b, c, d, loss), []
+    for start in range(0, len(d), group):
+        own = [scene[start : start + group] for scene in (a, b, c)]
+        around = slice(max(min(start + group, len(d)) - group, 0), start + group)
+        expected.append(chances(own, (c[around], d[around]), loss, chance).mean(1))
+    wins = [float((losses < measure(a, b, c, other, loss)).double().mean()) for other in others]
+    return losses / torch.cat(expected), wins
+
+
+class Rows:
+    """Codes that are not there all at once."""
+
+    def __init__(self, codes):
+        self.codes, self.shape, self.most = codes, codes.shape, 0
+
+    def __getitem__(self, rows):
+        found = self.codes[rows]
+        self.most = max(self.most, len(found))
+        return found
+
+
+@pytest.mark.parametrize(("loss", "chance"), [*((loss, "released") for loss in LOSSES), ("acos", "paper")])
+@pytest.mark.parametrize("shape", [(150, 101), (100, 20_000), (100, 3, 333)])
+@pytest.mark.parametrize("at_once", [1, 1 << 14, 1 << 40])
+def test_cases_read_in_blocks_score_exactly_as_all_at_once(monkeypatch, at_once, shape, loss, chance):
+    monkeypatch.setattr(analogy, "AT_ONCE", at_once)
+    monkeypatch.setitem(analogy.RESIDUALS_AT_ONCE, "cpu", 1 << 15)  # so that slots are matched in several parts
+    draw = torch.Generator().manual_seed(len(shape))
+    a, b, c, d, near, far = (torch.randn(shape, generator=draw) + 3 for _ in range(6))
+    negatives = {"near": near, "far": far}
+    per_case, wins = all_at_once(a, b, c, d, negatives, loss, 64, chance)
+    for kind in (lambda codes: codes, lambda codes: codes.numpy(), Rows):
+        read = [kind(code) for code in (a, b, c, d)]
+        found = metrics.coat(*read, {name: kind(code) for name, code in negatives.items()}, loss=loss, chance=chance)
+        assert torch.equal(torch.as_tensor(found.per_case), per_case)
+        assert found.score == float(1 - per_case.mean())
+        assert [test.p_hat for test in found.tests.values()] == wins
+    if at_once < 1 << 40 and shape == (100, 20_000):
+        assert max(code.most for code in read) == 64  # a group, for the loss by chance
+        assert analogy.blocks(shape)[0] == slice(0, 16)
+
+
+def test_all_values_that_are_no_numbers_are_counted(monkeypatch):
+    monkeypatch.setattr(analogy, "AT_ONCE", 1)
+    code = torch.randn(100, 5)
+    bad = code.clone()
+    bad[[0, 50, 99], 0] = math.nan
+    with pytest.raises(ValueError, match=r"negatives\.drop must be finite: 3 values are not"):
+        metrics.coat(code, code, code, code, {"drop": bad})

@@ -21,11 +21,12 @@ from alebrije.errors import InputError
 from alebrije.metrics.analogy import HARD_NEGATIVES
 from alebrije.results import Result
 from alebrije.results.cells import Label
-from alebrije.studies import analogy
+from alebrije.studies import analogy, analogy_files
 from alebrije.studies.analogy import EXTENTS, STUDY
 from alebrije.studies.analogy_codes import NO_MASKS, VARIANTS
 from alebrije.studies.analogy_corpora import ROLES, Corpus
 from alebrije.studies.analogy_curves import checkpoint_subjects
+from alebrije.studies.analogy_files import CodesInFile
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, run_study
 from alebrije.studies.subjects import Model, Pixels, Subject, Trained, View
@@ -401,3 +402,37 @@ def test_a_run_is_a_curve_over_its_checkpoints(folder: Folder, references: Found
     scores = {labels[3]: score(result) for labels, result in results.items() if labels[4] == "occluded"}
     assert len(set(scores.values())) == 3
     assert all(map(math.isfinite, scores.values()))
+
+
+def test_long_codes_wait_in_files_and_score_the_same(
+    folder: Folder, references: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analogy_files, "LONG", 0)
+    written: list[CodesInFile] = []
+
+    class Watched(CodesInFile):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            written.append(self)
+
+    monkeypatch.setattr(analogy_files, "CodesInFile", Watched)
+    for job in STUDY.jobs(folder, Ask(size="tiny")):
+        held = references[job.cell.labels["model"], job.cell.labels["corpus"]]
+        assert job.work() == held.values
+    assert len(written) == 2 * (2 * 11 + 2 * 10)  # the oracle and its projection do not see `pixel`
+    assert {each.shape for each in written} >= {(32, 3 * 64 * 64), (32, 64)}
+
+
+def test_rows_of_a_file(tmp_path: Path) -> None:
+    codes = torch.randn(10, 2, 3)
+    kept = CodesInFile(codes.split(4), tmp_path)
+    assert (kept.shape, len(kept)) == ((10, 2, 3), 10)
+    for rows in (slice(None), slice(3), slice(2, 7), slice(8, 99), slice(5, 5), slice(-2, None)):
+        assert torch.equal(kept[rows], codes[rows])
+    with pytest.raises(IndexError, match="one after another"):
+        kept[::2]
+    assert list(tmp_path.iterdir()) == []  # no name, so nothing is left behind
+    with pytest.raises(InputError, match="one shape"):
+        CodesInFile([torch.zeros(2, 3), torch.zeros(2, 4)], tmp_path)
+    with pytest.raises(InputError, match="nowhere"):
+        CodesInFile([torch.zeros(2, 3)], tmp_path / "nowhere")

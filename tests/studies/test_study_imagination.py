@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ import torch
 from torch import Tensor
 
 from alebrije import worlds
-from alebrije.adapters import Adapted
+from alebrije.adapters import Adapted, Preprocessing
 from alebrije.adapters.embeddings import Embeddings
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.models.head import PartsHead, pixel_points
 from alebrije.results import Cell, Result, Value
 from alebrije.results.published import published_for
+from alebrije.scenes import Scenes
+from alebrije.studies import imagination
 from alebrije.studies.folder import Folder
 from alebrije.studies.imagination import EXTENTS, METRICS, STUDY, examinations, jobs, own_plan, work
 from alebrije.studies.imagination_alphas import after
@@ -30,9 +33,11 @@ from alebrije.studies.imagination_factors import Course, around, places
 from alebrije.studies.imagination_head import Drawer, Lesson, codes_of, linear_head
 from alebrije.studies.imagination_scores import Imagined, errors, factors_read, perceptual, perceptual_weights
 from alebrije.studies.protocol import Ask, run_study
-from alebrije.studies.subjects import Model, Noise, Oracle, Pixels, Trained, View
+from alebrije.studies.subjects import Model, Noise, Oracle, Pixels, Subject, Trained, View
+from alebrije.studies.training import carry_out
 from alebrije.studies.views import NOT_FINITE
 from alebrije.train.plan import plan
+from alebrije.train.sources import TaskSources
 
 TINY = Setting("sprites", "S-A", 0.6, 32)
 
@@ -159,10 +164,75 @@ def test_what_an_encoder_saw_is_told(folder: Folder) -> None:
     models = ("ae", "slot-attention", "i2i-cnn", "noise")
     made = jobs(folder, Ask(size="tiny", models=models, metrics=("skill",)))
     told = {job.cell.labels["model"]: job.cell.labels.get("encoder_saw") for job in made}
-    assert told == {"ae": "all combinations", "slot-attention": "all combinations", "i2i-cnn": None, "noise": None}
-    elsewhere = Trained(plan("ae", preset_name="tiny", world="dsprites"), folder)
-    (job,) = jobs(folder, Ask(size="tiny", subjects=(elsewhere,), only_subjects=True, metrics=("skill",)))
-    assert "encoder_saw" not in job.cell.labels
+    seen = "training combinations"
+    assert told == {"ae": seen, "slot-attention": seen, "i2i-cnn": None, "noise": None}
+
+
+def test_what_an_encoder_that_is_brought_saw_is_told_as_far_as_it_is_known(folder: Folder) -> None:
+    def saw(subject: Subject) -> Any:
+        (job,) = jobs(folder, Ask(size="tiny", subjects=(subject,), only_subjects=True, metrics=("skill",)))
+        return job.cell.labels.get("encoder_saw")
+
+    learned = {
+        "all combinations": plan("ae", preset_name="tiny", world="sprites"),
+        "training combinations": plan("ae", preset_name="tiny", world="sprites", rule="M-A", alpha=0.6),
+        "training combinations of alpha 0.2": plan("ae", preset_name="tiny", world="sprites", rule="S-A", alpha=0.2),
+        None: plan("ae", preset_name="tiny", world="dsprites"),
+    }
+    for words, made in learned.items():
+        assert saw(Trained(made, folder)) == words
+        assert saw(Model(Adapted(made.new_model(), preprocessing=Preprocessing(size=64), plan=made))) == words
+    assert saw(Model(Adapted(torch.nn.Flatten(), name="stranger"))) is None
+    assert saw(Noise()) is None
+
+
+def test_an_encoder_is_trained_for_each_task_and_alpha(folder: Folder) -> None:
+    ask = Ask(size="tiny", models=("ae", "noise"), rules=("S-A", "M-A"), alphas=(0.2, 0.6), seeds=2)
+    made = [each for each in examinations(folder, ask) if isinstance(each.subject, Trained)]
+    runs = {each.subject.place: each for each in made if isinstance(each.subject, Trained)}
+    assert len(runs) == len(made) == 8
+    for each in runs.values():
+        learned = each.inputs["subject"]["plan"]
+        assert (learned["rule"], learned["alpha"]) == (each.setting.rule, each.setting.alpha)
+        assert each.subject.labels["seed"] == learned["seed"]
+    assert len({job.cell.key for job in jobs(folder, ask)}) == 2 * 8
+
+
+def test_an_encoder_that_learned_training_combinations_is_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"train": 32, "validation": 8, "known": 8, "test": 8}
+    few = replace(EXTENTS["tiny"], counts=counts, lesson=Lesson(steps=2), settings={"steps": 2, "batch": 4})
+    monkeypatch.setattr(imagination, "EXTENTS", {**EXTENTS, "tiny": few})
+    monkeypatch.setattr("alebrije.studies.subjects.carry_out", lambda *a, **k: carry_out(*a, **{**k, "looks": 1}))
+    learned_from = _watched(monkeypatch)
+    imagination._plan.cache_clear()
+    folder = Folder(tmp_path)
+    try:
+        tally = run_study(STUDY, folder, Ask(size="tiny", models=("ae",), alphas=(0.2, 0.6), metrics=("skill",)))
+    finally:
+        imagination._plan.cache_clear()
+    assert not tally.failed
+    results = [result for result in folder.store.all() if "skill" in result.values]
+    assert {result.cell.labels["encoder_saw"] for result in results} == {"training combinations"}
+    assert len(results) == len(learned_from) == len(list((tmp_path / "runs").iterdir())) == 2
+    for alpha, shown in learned_from.items():
+        assert shown <= set(worlds.task("sprites", "S-A", alpha).split.train)
+
+
+def _watched(monkeypatch: pytest.MonkeyPatch) -> dict[float, set[tuple[int, ...]]]:
+    """The combinations of all images that are drawn for models of images to learn from, by alpha."""
+    found: dict[float, set[tuple[int, ...]]] = {}
+    draw = TaskSources.scenes
+
+    def scenes(drawing: TaskSources, first: int, count: int) -> Scenes:
+        drawn = draw(drawing, first, count)
+        combinations = {tuple(one) for one in drawn.factors.flatten(0, 1).tolist()}
+        found.setdefault(drawing.task.split.alpha, set()).update(combinations)
+        return drawn
+
+    monkeypatch.setattr(TaskSources, "scenes", scenes)
+    return found
 
 
 def test_pixels_at_hand_are_those_by_name(folder: Folder) -> None:
@@ -262,7 +332,7 @@ def test_alpha_efficiency() -> None:
     assert yardstick.score is None
 
 
-def test_the_oracle_is_the_yardstick_of_encoders_that_saw_all() -> None:
+def test_the_oracle_is_the_yardstick_whatever_encoders_saw() -> None:
     def at(model: str, alpha: float, **more: Any) -> Result:
         result = _result(model, alpha, 1.0)
         labels = {**result.cell.labels, **more}

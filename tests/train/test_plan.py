@@ -14,7 +14,7 @@ import torch
 
 from alebrije import __version__, models, worlds
 from alebrije.errors import InputError
-from alebrije.train import AllImages, Held, Images, Stream, TaskEpisodes
+from alebrije.train import AllImages, Held, Images, Stream, TaskEpisodes, TaskSources
 from alebrije.train.plan import FILE, Plan, plan, read_plan
 from alebrije.train.presets import PRESETS
 
@@ -71,6 +71,13 @@ class TestWhatIsPlanned:
         assert place.split.train == place.split.core
         assert (tiny().rule, tiny().alpha) == (None, None)
 
+    def test_a_model_of_images_may_learn_from_a_task(self) -> None:
+        made = tiny("slot-attention", rule="M-NA")
+        assert (made.world, made.rule, made.alpha, made.predicts) == ("sprites", "M-NA", 0.6, False)
+        assert tiny("beta-tcvae", world="sprites", rule="S-A").settings == tiny("beta-tcvae", world="sprites").settings
+        with pytest.raises(InputError, match="combinations are left out of plans for dsprites or rooms"):
+            made.leaving_out({"shape": 0})
+
     def test_planning_leaves_the_random_numbers_of_its_caller_alone(self) -> None:
         torch.manual_seed(3)
         expected = torch.rand(4)
@@ -118,6 +125,21 @@ class TestWhatIsDrawn:
         shown = scenes["validation"].source.factors.flatten(0, 1).tolist()
         assert {tuple(one) for one in shown} <= set(place.split.train)
 
+    @pytest.mark.parametrize("images", [0, 300])
+    def test_images_of_a_task_never_meet_what_is_held_out(self, images: int) -> None:
+        made = tiny("ae", world="sprites", rule="S-A", alpha=0.2, images=images)
+        place = made.place()
+        assert isinstance(place, worlds.Task)
+        shown = {}
+        for part in ("train", "validation", "test"):
+            drawing = made.drawing(part)  # type: ignore[arg-type]
+            assert isinstance(drawing, TaskSources)
+            shown[part] = {tuple(one) for one in drawing.scenes(0, 300).factors.flatten(0, 1).tolist()}
+        assert shown["train"] == shown["validation"] == set(place.split.train)
+        assert shown["test"] == set(place.split.test)
+        batch = made.source(CPU).batch(0, 8)
+        assert {name: tuple(each.shape) for name, each in batch.items()} == {"images": (8, 3, 64, 64)}
+
     def test_images_of_validation_are_others_for_any_seed(self) -> None:
         streams = [
             replace(tiny(world="sprites"), seed=seed).drawing(part).scenes(0, 20).position.flatten().tolist()  # type: ignore[arg-type]
@@ -159,6 +181,7 @@ class TestRecords:
             ("beta-tcvae", {"settings": {"alpha": 2}}, r"alpha 1\.0, not 2\.0"),
             ("i2i-vit", {"alpha": 0.2}, r"alpha 0\.6, not 0\.2"),
             ("i2i-vit", {"rule": "M-NA"}, "rule 'S-A', not 'M-NA'"),
+            ("slot-attention", {"rule": "S-A"}, "rule None, not 'S-A'"),
         ],
     )
     def test_another_plan_is_refused_by_what_differs(
@@ -305,8 +328,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("model", "changes", "words"),
         [
-            ("beta-vae", {"rule": "S-A"}, "beta-VAE learns from images, so it takes a world and no rule"),
-            ("beta-vae", {"alpha": 0.2}, "beta-VAE learns from images, so there is no alpha"),
+            ("beta-vae", {"rule": "S-A"}, "rules need two objects in every scene, which dsprites has not"),
+            ("slot-attention", {"rule": "S-B"}, "there is no rule 'S-B'; there are S-A"),
+            ("slot-attention", {"rule": "S-A", "alpha": 2.0}, "alpha must be a number from 0 to 1"),
+            ("beta-vae", {"alpha": 0.2}, "beta-VAE learns from a world here, so there is no alpha"),
             ("beta-vae", {"world": "clevr7"}, "there is no world 'clevr7'; there are sprites, clevr"),
             ("i2i-vit", {"rule": "S-B"}, "there is no rule 'S-B'; there are S-A"),
             ("i2i-vit", {"world": "rooms"}, "rules need two objects in every scene"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from alebrije import worlds
-from alebrije.train import AllImages, Held, Images, Stream, TaskEpisodes, hold
+from alebrije.scenes import Scenes
+from alebrije.train import AllImages, Held, Images, Stream, TaskEpisodes, TaskSources, hold
 from alebrije.train.sources import known_factors, known_floats
 
 CPU = torch.device("cpu")
@@ -57,6 +59,50 @@ def test_training_validation_and_test_do_not_share_episodes() -> None:
     assert not torch.equal(train.position, validation.position)
     shown = {tuple(row) for row in validation.factors.reshape(-1, 3).tolist()}
     assert shown <= set(task.split.train)
+
+
+def combinations(scenes: Scenes) -> set[tuple[int, ...]]:
+    return {tuple(row) for row in scenes.factors.flatten(0, 1).tolist()}
+
+
+@pytest.mark.parametrize(
+    ("world", "rule", "alpha", "count"),
+    [
+        ("sprites", "S-A", 0.0, 600),
+        ("sprites", "M-NA", 0.6, 600),
+        ("clevr", "S-A", 0.2, 300),
+        ("clevrtex", "M-A", 0, 60),
+    ],
+)
+def test_images_of_a_task_show_what_training_may_show(world: str, rule: str, alpha: float, count: int) -> None:
+    task = worlds.task(world, rule, alpha)
+    train, validation, test = (
+        TaskSources(task, 16, 0, part).scenes(0, count) for part in ("train", "validation", "test")
+    )
+    held_out = set(task.world.vocabulary.combinations()) - set(task.split.train)
+    assert set(task.split.test) <= held_out
+    for scenes in (train, validation):
+        assert combinations(scenes) <= set(task.split.train)
+        assert not combinations(scenes) & held_out
+    assert not torch.equal(train.position, validation.position)
+    assert combinations(test) <= set(task.split.test)
+    if count == 600:
+        assert combinations(train) == combinations(validation) == set(task.split.train)
+        assert combinations(test) == set(task.split.test)
+
+
+@pytest.mark.parametrize("rule", ["S-A", "M-A", "S-NA", "M-NA"])
+def test_targets_would_show_what_is_held_out(rule: str) -> None:
+    """Why only sources are learned from."""
+    task = worlds.task("sprites", rule, alpha=0.6)
+    assert combinations(TaskEpisodes(task, 16, seed=0).scenes(0, 600).target) & set(task.split.test)
+
+
+def test_images_of_a_task_are_the_sources_of_its_episodes() -> None:
+    task = worlds.task("sprites", "S-A", alpha=0.2)
+    batch = Stream(TaskSources(task, 16, seed=4), CPU, block=32).batch(8, 24)
+    assert batch.keys() == {"images"}
+    assert torch.equal(batch["images"], Stream(TaskEpisodes(task, 16, seed=4), CPU, block=32).batch(8, 24)["source"])
 
 
 def test_what_is_known_of_solid_scenes_includes_camera_lamps_and_ground() -> None:

@@ -21,6 +21,7 @@ from alebrije.scenes import Scenes, scenes_from_json
 from alebrije.worlds.samplers import CAMERA, LAMPS, well_visible
 from alebrije.worlds.streams import BLOCK
 from alebrije.worlds.vocabularies import CLEVR, SPRITES
+from alebrije.worlds.world import _evenly
 
 SOLID_PAIRS = ("clevr", "clevrtex")
 CROWDS = {
@@ -223,6 +224,7 @@ def test_only_grids_have_indices() -> None:
 
 def test_rendering_goes_in_batches_and_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alebrije.worlds.world._MOST_AT_A_TIME", 64)
+    monkeypatch.setattr("alebrije.worlds.world._lanes", lambda device, compile: 1)
     world = worlds.get("sprites")
     scenes = world.sample(70)
     told: list[tuple[int, int]] = []
@@ -230,6 +232,33 @@ def test_rendering_goes_in_batches_and_tells(monkeypatch: pytest.MonkeyPatch) ->
     assert told == [(35, 70), (70, 70)]  # two equal parts rather than 64 and 6
     assert torch.equal(frames.images[66:], world.render(scenes[66:], size=32).images)
     assert len(frames) == len(frames.masks) == len(frames.visible) == 70
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "lanes", "step"),
+    [
+        (64, 24, 1, 22),  # three parts
+        (64, 24, 2, 16),  # four, lest one of two lanes idle while the third part is drawn
+        (64, 85, 2, 32),  # two, though one would hold them
+        (10, 85, 16, 5),  # not sixteen for ten images
+        (3, 85, 2, 3),
+        (0, 85, 2, 1),
+        (1000, 10, 3, 10),  # never more than fit
+    ],
+)
+def test_parts_are_equal_and_as_many_in_every_lane(count: int, most: int, lanes: int, step: int) -> None:
+    assert _evenly(count, most, lanes) == step
+
+
+def test_lanes_draw_what_one_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = worlds.get("clevr")
+    scenes = world.sample(12)
+    drawn = []
+    for lanes in (1, 3):
+        monkeypatch.setattr("alebrije.worlds.world._lanes", lambda device, compile, lanes=lanes: lanes)
+        drawn.append(world.render(scenes, size=32))
+    assert torch.equal(drawn[0].images, drawn[1].images)
+    assert torch.equal(drawn[0].masks, drawn[1].masks)
 
 
 @pytest.mark.parametrize("name", ["sprites", "clevr", "clevr6", "coat", "dsprites", "rooms"])

@@ -11,7 +11,7 @@ True
 """
 
 from alebrije.adapters.adapted import Adapted
-from alebrije.adapters.checking import CheckReport, Finding, check
+from alebrije.adapters.checking import CheckReport, Finding, check, look_before
 from alebrije.adapters.embeddings import Embeddings, read_embeddings
 from alebrije.adapters.preprocessing import Preprocessing
 from alebrije.adapters.specs import FORMS, load
@@ -25,5 +25,6 @@ __all__ = [
     "Preprocessing",
     "check",
     "load",
+    "look_before",
     "read_embeddings",
 ]

@@ -197,7 +197,7 @@ def seed_of(images: Tensor, seed: int) -> int:
 def seeded(seed: int, device: torch.device = CPU) -> Iterator[None]:
     """Torch's generators set to a seed, and afterwards to where they were."""
     devices = [] if device.type == "cpu" else [device.index or 0]
-    with torch.random.fork_rng(devices=devices, device_type=None if device.type == "cpu" else device.type):
+    with torch.random.fork_rng(devices=devices, device_type="cuda" if device.type == "cpu" else device.type):
         torch.manual_seed(seed)
         yield
 

@@ -22,6 +22,7 @@ from alebrije.worlds import get as get_world
 Level = Literal["ok", "note", "problem"]
 _SCENES = 8
 _EXACT, _CLOSE = 1e-4, 1e-2  # differences, as parts of how much the codes of different images differ
+_BEARS_ON_SCORES = ("output", "repeats", "batches")  # of what is only noted
 _MANY_SLOTS = 32  # more are likely the tokens of a transformer
 
 
@@ -33,6 +34,7 @@ class Finding:
     level: Level
     sentence: str
     mend: str = ""
+    spoils: bool = False  # no score could mean anything
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,28 @@ def check(
     return CheckReport(adapted.name, tuple(_Check(adapted).findings()))
 
 
+def look_before(adapted: Adapted) -> list[str]:
+    """A quick look at a model before it is evaluated, without what only people want to know, as of its speed.
+
+    One whose scores would mean nothing is refused; the sentences that are given are what else bears on its scores.
+
+    >>> look_before(Adapted(lambda images: images.mean((2, 3))))
+    []
+    >>> look_before(Adapted(lambda images: images.mean((2, 3)) / 0))
+    Traceback (most recent call last):
+        ...
+    alebrije.errors.InputError: <lambda> cannot be evaluated as it is: it gives codes that are not numbers, or ...
+    """
+    if isinstance(adapted.model, Embeddings):
+        found = _of_embeddings(adapted, adapted.model)
+    else:
+        found = _Check(adapted).relied_on()
+    if spoilt := [one for one in found if one.spoils]:  # the last explains those before it
+        raise InputError(f"{adapted.name} cannot be evaluated as it is: {_within(spoilt[-1], adapted.name)}")
+    told = [one for one in found if one.level == "problem" or (one.level == "note" and one.about in _BEARS_ON_SCORES)]
+    return [f"{adapted.name}: {_within(one, adapted.name)}" for one in told]
+
+
 class _Check:
     """One look at a model that encodes images."""
 
@@ -119,28 +143,41 @@ class _Check:
 
     def findings(self) -> list[Finding]:
         """All that can be found; where the model gives no codes at all, that alone."""
+        found = self.relied_on()
+        if any(one.about == "output" and one.level == "problem" for one in found):
+            return found
+        return [*found, self.fingerprint(), self.speed()]
+
+    def relied_on(self) -> list[Finding]:
+        """What an evaluation relies on."""
         found = [self.preprocessing(), self.device()]
-        prepared = self.adapted.prepare(self.scenes)
+        prepared = self.adapted.prepare(self.scenes[: self.adapted.batch])
         before = prepared.clone()
         try:
             raw = self.adapted.run(prepared)
         except InputError as error:
             mend = "see that it takes floats [B, 3, H, W]; if it takes one size only, give size=... (or --pixels)"
-            return [*found, Finding("output", "problem", _sentence(str(error)), mend)]
+            return [*found, Finding("output", "problem", _sentence(str(error)), mend, spoils=True)]
         try:
             encoding, how = read(raw, before)
+            codes = encoding.codes if self.adapted.batch >= _SCENES else self.codes(self.scenes)
         except InputError as error:
             mend = "wrap it in a function that returns the codes, or give layer=... to take those of a submodule"
-            return [*found, Finding("output", "problem", _sentence(str(error)), mend)]
+            return [*found, Finding("output", "problem", _sentence(str(error)), mend, spoils=True)]
         found += [self.output(encoding, how), self.numbers(encoding), self.mode(), self.gradients(raw)]
         found.append(_input(prepared, before))
-        if bool(encoding.codes.isfinite().all()):
-            found += [self.reaction(encoding.codes), *self.steadiness(encoding.codes)]
-        return [*found, self.fingerprint(), self.speed()]
+        if bool(codes.isfinite().all()):
+            found += [self.reaction(codes), *self.steadiness(codes)]
+        return found
 
     def codes(self, images: Tensor, seed: int = 0) -> Tensor:
-        prepared = self.adapted.prepare(images)
-        return read(self.adapted.run(prepared, seed=seed), prepared)[0].codes
+        parts = []
+        for first in range(0, len(images), self.adapted.batch):
+            prepared = self.adapted.prepare(images[first : first + self.adapted.batch])
+            parts.append(read(self.adapted.run(prepared, seed=seed), prepared)[0].codes)
+        if len({part.shape[1:] for part in parts}) > 1:
+            raise InputError(f"{self.adapted.name} gave codes of different shapes for different batches")
+        return torch.cat(parts)
 
     def preprocessing(self) -> Finding:
         how = self.adapted.preprocessing
@@ -174,14 +211,15 @@ class _Check:
         try:
             codes = {"scenes": encoding.codes, **{what: self.codes(images) for what, images in tried.items()}}
         except InputError as error:
-            return Finding("numbers", "problem", _sentence(str(error)), "see that it takes any number of images")
+            mend = "see that it takes any number of images"
+            return Finding("numbers", "problem", _sentence(str(error)), mend, spoils=True)
         broken = [what for what, found in codes.items() if not bool(found.isfinite().all())]
         if broken:
             sentence = f"It gives codes that are not numbers, or infinite, for images of {', '.join(broken)}."
             mend = (
                 "look for a division by a deviation that is 0, or a logarithm of 0; load weights that did not diverge"
             )
-            return Finding("numbers", "problem", sentence, mend)
+            return Finding("numbers", "problem", sentence, mend, spoils="scenes" in broken)
         largest = max(float(found.abs().max()) for found in codes.values())
         return Finding("numbers", "ok", f"All codes are finite, also of black, white and noise; up to {largest:.3g}.")
 
@@ -205,13 +243,13 @@ class _Check:
         try:
             others = self.codes(self.scenes.roll(1, 0))
         except InputError as error:
-            return Finding("reacts", "problem", _sentence(str(error)))
+            return Finding("reacts", "problem", _sentence(str(error)), spoils=True)
         if float((codes - others).abs().max()) <= 1e-6 * max(float(codes.abs().max()), 1e-30):
             sentence = "It gives all images the same codes, whatever they show."
             mend = (
                 "see that it uses its input, and that it expects floats in 0..1 and not bytes; mean and std scale them"
             )
-            return Finding("reacts", "problem", sentence, mend)
+            return Finding("reacts", "problem", sentence, mend, spoils=True)
         return Finding("reacts", "ok", "Different images have different codes.")
 
     def steadiness(self, codes: Tensor) -> list[Finding]:
@@ -219,11 +257,11 @@ class _Check:
         try:
             again, reseeded = self.codes(self.scenes), self.codes(self.scenes, seed=1)
         except InputError as error:
-            return [Finding("repeats", "problem", _sentence(f"with the same images again, {error}"))]
+            return [Finding("repeats", "problem", _sentence(f"with the same images again, {error}"), spoils=True)]
         if (apart := _apart(codes, again)) > _CLOSE:
             sentence = "The same images have other codes each time, though torch's seed is the same."
             mend = "keep no state between calls, and draw random numbers from torch's own generator if at all"
-            return [Finding("repeats", "problem", sentence, mend)]
+            return [Finding("repeats", "problem", sentence, mend, spoils=True)]
         if _apart(codes, reseeded) > _EXACT:
             return [self._random(codes, reseeded)]
         if apart > _EXACT:
@@ -233,7 +271,7 @@ class _Check:
         return [repeats, self._batches(codes)]
 
     def _random(self, codes: Tensor, reseeded: Tensor) -> Finding:
-        mend = "return the mean of what is sampled; give F.dropout training=self.training; or keep it, with more seeds"
+        mend = "return the mean of what is sampled; give F.dropout training=self.training"
         if codes.ndim == 3:
             sentence = "Its slots depend on random numbers; they are seeded by the images, so results can be repeated."
             return Finding("repeats", "note", sentence, "evaluate with several seeds")
@@ -241,9 +279,9 @@ class _Check:
         share = noise / max(float((codes - codes.mean(0)).std()), 1e-30)
         if share > 0.5:
             sentence = f"Its codes are random: {min(share, 1):.0%} of what tells images apart is noise."
-            return Finding("repeats", "problem", sentence, mend)
+            return Finding("repeats", "problem", sentence, mend, spoils=True)
         sentence = f"Its codes are partly random ({share:.1%} of their spread); the seed is fixed by the images."
-        return Finding("repeats", "note", sentence, mend)
+        return Finding("repeats", "note", sentence, f"{mend}; or keep it, with more seeds")
 
     def _batches(self, codes: Tensor) -> Finding:
         order = torch.arange(_SCENES).flip(0)
@@ -257,8 +295,11 @@ class _Check:
         if apart <= _EXACT:
             return Finding("batches", "ok", "An image has the same code alone, in a batch and in another order.")
         sentence = f"The code of an image depends on the others in its batch, by {apart:.1g} of the codes' spread."
+        if apart <= _CLOSE:
+            mend = "nothing need be done: arithmetic of few digits, as TF32 on a GPU, rounds differently in batches"
+            return Finding("batches", "note", sentence, mend)
         mend = "let batch norm use its running statistics, and normalise within an image and not over the batch"
-        return Finding("batches", "problem" if apart > _CLOSE else "note", sentence, mend)
+        return Finding("batches", "problem", sentence, mend)
 
     def fingerprint(self) -> Finding:
         try:
@@ -290,7 +331,8 @@ def _of_embeddings(adapted: Adapted, table: Embeddings) -> list[Finding]:
             sentence = f"{rows:,} of the {what} are not numbers, or infinite."
             found.append(Finding("numbers", "problem", sentence, "embed these images again"))
         elif len(codes) > 1 and float((codes - codes[0]).abs().max()) <= 1e-6 * float(codes.abs().max()):
-            found.append(Finding("reacts", "problem", f"All {what} are the same, whatever the images show."))
+            sentence = f"All {what} are the same, whatever the images show."
+            found.append(Finding("reacts", "problem", sentence, spoils=True))
         else:
             found.append(Finding("numbers", "ok", f"All {what} are finite, and they differ."))
     if table.rows:
@@ -299,7 +341,7 @@ def _of_embeddings(adapted: Adapted, table: Embeddings) -> list[Finding]:
     else:
         mend = "add ?images=FOLDER, the folder that `alebrije make` wrote, or `images` beside the codes in the file"
         sentence = "The file does not say which images its codes are of, so they cannot be looked up."
-        found.append(Finding("images", "note", sentence, mend))
+        found.append(Finding("images", "note", sentence, mend, spoils=True))
     return [*found, Finding("fingerprint", "ok", f"{adapted.fingerprint[:12]}, over codes and images.")]
 
 
@@ -323,3 +365,12 @@ def _sentence(text: str) -> str:
     """A message as a sentence; one that begins with a name keeps it as it is written."""
     begun = text[:1].upper() + text[1:] if text.startswith(("the ", "there ", "a ", "with ")) else text
     return begun if text.endswith(("?", ".")) else f"{begun}."
+
+
+def _within(finding: Finding, name: str) -> str:
+    """A finding as the rest of a sentence that begins with the model's name."""
+    text = finding.sentence.rstrip(".")
+    if text.startswith(f"{name} "):
+        text = f"it{text.removeprefix(name)}"
+    begun = text[:1].lower() + text[1:] if text.startswith(("It ", "Its ", "The ", "All ", "With ", "There ")) else text
+    return f"{begun}; {finding.mend}" if finding.mend else begun

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from alebrije.adapters.adapted import seeded
 from alebrije.adapters.preprocessing import Preprocessing
 from alebrije.errors import InputError
 from alebrije.named import first_line, nearest
+
+_PATIENCE = 5  # seconds for the hub to answer at all
 
 
 def from_timm(name: str, *, pretrained: bool = True, seed: int = 0) -> tuple[nn.Module, Preprocessing]:
@@ -46,6 +49,9 @@ def from_hub(
     """
     transformers = _imported("transformers", f"hf:{name}")
     asked: dict[str, Any] = {"trust_remote_code": False, **({"revision": revision} if revision else {})}
+    trouble = None if Path(name).is_dir() else _hub_trouble()
+    if trouble is not None:
+        asked["local_files_only"] = True  # what was downloaded before can still be used
     try:
         processor = transformers.AutoImageProcessor.from_pretrained(name, **asked)
         if pretrained:
@@ -58,10 +64,26 @@ def from_hub(
                 model = transformers.AutoModel.from_config(transformers.AutoConfig.from_pretrained(name, **asked))
             missing = []
     except Exception as error:
+        if isinstance(error, OSError) and trouble is not None:
+            raise InputError(f"hf:{name} was not downloaded to this machine before, and {trouble}") from error
         raise InputError(f"hf:{name} could not be made: {first_line(error)}") from error
     if strange := [key for key in missing if "pooler" not in key]:
         raise InputError(f"hf:{name} lacks the weights {strange[0]!r}, which would be random")
     return partial(_image_codes, model, bool(missing)), _of_processor(processor)
+
+
+def _hub_trouble() -> str | None:
+    """Why the hub cannot be asked, None where it can: without a network each file would be tried for half a minute."""
+    try:
+        address = str(import_module("huggingface_hub.constants").ENDPOINT)
+        ask = import_module("huggingface_hub.utils").get_session().head
+    except (ImportError, AttributeError):  # another version, which is left to itself
+        return None
+    try:
+        ask(address, timeout=_PATIENCE)
+    except Exception as error:  # of two libraries that it may use, or its own where it is told to be offline
+        return f"{address} cannot be reached: {first_line(error)}"
+    return None
 
 
 def _image_codes(model: Any, pooler_is_random: bool, images: Tensor) -> Any:

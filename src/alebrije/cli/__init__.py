@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import tyro
 
 from alebrije.cli.demo import Demo, Toys, Version
 from alebrije.cli.examining import Check, Eval, Study
 from alebrije.cli.making import Make, Show
+from alebrije.cli.parsing import parsed
 from alebrije.cli.reading import Compare, Report, Results
 from alebrije.cli.scoring import Metrics, Score
 from alebrije.cli.training import Models, Train
 from alebrije.errors import DivergedError, InputError
 
+_DESCRIPTION = "Tells whether a vision model understands a scene as parts that recombine."
 _COMMANDS = (
     Annotated[Score, tyro.conf.subcommand("score")]
     | Annotated[Metrics, tyro.conf.subcommand("metrics")]
@@ -37,19 +43,18 @@ _COMMANDS = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs one subcommand; input that cannot be used ends in one sentence and exit code 2."""
-    command = tyro.cli(
-        _COMMANDS,
-        prog="alebrije",
-        description="Tells whether a vision model understands a scene as parts that recombine.",
-        args=arguments,
-    )
-    _speak()
     try:
-        command.run()
+        command = parsed(_COMMANDS, _DESCRIPTION, arguments)
+        _speak()
+        with _own_warnings_once():
+            command.run()
     except InputError as error:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(2)
     except (OSError, DivergedError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            print(f"alebrije: {str(error.filename)[:40]!r}... is too long for the name of a file", file=sys.stderr)
+            sys.exit(2)
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -57,10 +62,35 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
 
 
+class _Lines(logging.Handler):
+    """A plain line on standard error, whatever that is by then, for each thing that is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
+
+
 def _speak() -> None:
     """What is logged goes to standard error, a plain line each."""
     log = logging.getLogger("alebrije")
     if not log.handlers:
-        log.addHandler(logging.StreamHandler())
+        log.addHandler(_Lines())
         log.setLevel(logging.INFO)
         log.propagate = False
+
+
+@contextmanager
+def _own_warnings_once() -> Iterator[None]:
+    """What alebrije itself warns of is a plain line, and the same line only once, wherever it comes from."""
+    told: set[str] = set()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not category.__module__.startswith("alebrije."):
+                others(message, category, *place, **more)
+            elif str(message) not in told:
+                told.add(str(message))
+                print(f"alebrije: {message}", file=sys.stderr)
+
+        warnings.showwarning = show
+        yield

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alebrije import __version__
+from alebrije.cli.places import Place
 from alebrije.cli.printing import conclude
 from alebrije.errors import InputError
 
@@ -15,7 +16,7 @@ from alebrije.errors import InputError
 class Demo:
     """Train a tiny VAE and a tiny Slot Attention, examine them beside references, write the report: three minutes."""
 
-    out: Path = Path("out/demo")
+    out: Place = Path("out/demo")
     """The folder to write to; the same command continues what was stopped."""
     jobs: int = 2
     """Processes that share the work."""
@@ -38,7 +39,7 @@ class Demo:
 class Toys:
     """Score made-up representations and segmentations with every metric: one page that shows which notices what."""
 
-    out: Path = Path("out/toys")
+    out: Place = Path("out/toys")
     """The folder to write to."""
     rows: int = 3000
     """How many scenes to draw."""

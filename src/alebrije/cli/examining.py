@@ -7,12 +7,12 @@ import re
 import shlex
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from alebrije.cli.devices import Device, device_of
+from alebrije.cli.places import Place
 from alebrije.cli.printing import conclude
 from alebrije.errors import InputError
 
@@ -45,6 +45,7 @@ class Check:
 
     def run(self) -> None:
         """Prints the findings; ends with 1 if there is a problem."""
+        _at_least_one(pixels=self.pixels)
         from alebrije.adapters import check
 
         report = check(
@@ -67,7 +68,7 @@ class Eval:
     spec: Spec
     """package.module:object, timm:NAME, hf:NAME, checkpoint:DIR (a model trained here), embeddings:FILE, or a
     reference: pixels, oracle, projection, noise."""
-    out: Path
+    out: Place
     """The folder for results and report.html. Several models may share one."""
     tests: tuple[str, ...] = ("analogy", "imagination", "grouping", "neurons")
     """Instruments, or names of metrics such as coat, snc, nk, fg-ari."""
@@ -96,7 +97,7 @@ class Eval:
 
     def run(self) -> None:
         """Examines, writes the report, prints what was found; ends with 1 if a cell failed."""
-        _at_least_one(batch=self.batch, **({} if self.jobs is None else {"jobs": self.jobs}))
+        _at_least_one(batch=self.batch, jobs=self.jobs, pixels=self.pixels)
         from alebrije.report.bars import cells_counted
         from alebrije.report.commands import note_command
         from alebrije.report.evaluation import chosen, evaluate
@@ -139,7 +140,7 @@ class Study:
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="analogy|imagination|grouping|neurons")]
     """Which of the four."""
-    out: Path
+    out: Place
     """The folder for results, trained models and pictures. Studies may share one."""
     size: Size = "small"
     """tiny takes minutes on a CPU, small an hour or so on a GPU; only paper is what was published."""
@@ -169,7 +170,7 @@ class Study:
 
     def run(self) -> None:
         """Computes what is missing; ends with 1 if a cell failed."""
-        _at_least_one(jobs=self.jobs, **({} if self.seeds is None else {"seeds": self.seeds}))
+        _at_least_one(jobs=self.jobs, seeds=self.seeds)
         part = _shard(self.shard)
         from alebrije.report.bars import cells_counted
         from alebrije.report.commands import note_command
@@ -221,9 +222,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
 
 
-def _at_least_one(**numbers: int) -> None:
+def _at_least_one(**numbers: int | None) -> None:
     for name, number in numbers.items():
-        if number < 1:
+        if number is not None and number < 1:
             raise InputError(f"--{name} must be at least 1, got {number}")
 
 

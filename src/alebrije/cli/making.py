@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from alebrije.cli.places import Place
 from alebrije.errors import InputError
 
 _MOST_SHOWN = 200  # rows of a contact sheet, which is to be looked at
@@ -26,7 +27,7 @@ class Make:
     clevr/M-NA: one of the first three and S-A, S-NA, M-A, M-NA or one of the sixteen rules of SVIB's analysis."""
     n: int
     """How many scenes or episodes; those of a smaller number are the first of a larger one."""
-    out: Path
+    out: Place
     """The folder to write to. One that holds anything else is refused."""
     seed: int = 0
     """What the scenes depend on, besides their number."""
@@ -91,7 +92,7 @@ class Show:
     """How many scenes, episodes or analogies; at most 200."""
     seed: int | None = None
     """Of the scenes, 0 unless given; a folder has its own."""
-    out: Path = Path("sheet")
+    out: Place = Path("sheet")
     """The sheet is written to OUT.png and OUT.html."""
     size: int | None = None
     """Pixels a side, 128 unless given; a folder has its own."""

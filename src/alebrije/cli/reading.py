@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from alebrije.cli.printing import show
+from alebrije.cli.places import Place
 from alebrije.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ class Results:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # problems are listed below
             results, older = latest(store.all())
-        found = table(results, self.query)
+        whole = table(results)
+        found = whole.where(self.query or "")
+        _trouble(_unmet(found, whole, self.query))
         if self.rows:
             found = found.pivot(self.rows, self.columns)
         elif not self.seeds:
@@ -77,7 +79,7 @@ class Compare:
         """Compares and prints."""
         if not self.folders:
             raise InputError("there is nothing to compare; name at least one folder of results")
-        from alebrije.results import compare
+        from alebrije.results import compare, latest, table
         from alebrije.studies.folder import opened
 
         stores = [opened(folder).store for folder in self.folders]
@@ -89,6 +91,9 @@ class Compare:
             left = len(found) - len(beside)
             _trouble([f"{left} values that no paper printed are left out"] if left else [])
             found = type(found)(found.columns, tuple(beside))
+        if not len(found):
+            whole = table([result for store in stores for result in latest(store.all())[0]])
+            _trouble(_unmet(found, whole, self.query))
         _print(found, self.format)
 
 
@@ -98,9 +103,9 @@ class Report:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """A folder that `eval` or `study` filled."""
-    out: Path | None = None
+    out: Place | None = None
     """Where to write the page; DIR/report.html unless given."""
-    figures: Path | None = None
+    figures: Place | None = None
     """A folder for the figures as SVG and PDF, for papers."""
 
     def run(self) -> None:
@@ -116,18 +121,32 @@ class Report:
 
 
 def _print(found: Table, form: Format) -> None:
-    """A table for people as wide as their terminal, or as text for files and other programs."""
+    """A table for people as wide as their terminal, and else as files and other programs want it."""
+    import shutil
     import sys
 
+    from alebrije.results import folded
+    from alebrije.results.folding import WIDTH
+
     if not len(found):
-        print("no values fit", file=sys.stderr)
         return
     known = [name for name in found.columns if any(row.get(name) is not None for row in found.rows)]
     shown = type(found)(tuple(name for name in known if name != "key"), found.rows)
-    if form == "text" and sys.stdout.isatty():
-        show(shown.rich())
+    if form == "text":
+        wide = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+        print(folded(shown, wide), end="")
     else:
         print(shown.render(form), end="")
+
+
+def _unmet(found: Table, whole: Table, query: str | None) -> list[str]:
+    """Why a query finds nothing, or less than it names."""
+    sentences = whole.unmet(query) if query else []
+    if len(found):
+        return sentences
+    if not len(whole):
+        return ["there are no values here"]
+    return [f"no values fit: {'; '.join(sentences)}" if sentences else f"no values fit {query!r}"]
 
 
 def _trouble(lines: list[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from alebrije.cli.places import Place
 from alebrije.cli.printing import show
 from alebrije.errors import InputError
 
@@ -26,7 +27,7 @@ class Score:
     or a, b, c, d and negatives.<name>; or target and predicted."""
     metrics: list[str] = field(default_factory=list)
     """Names from `alebrije metrics`; all that fit if none is given."""
-    out: Path | None = None
+    out: Place | None = None
     """Where to write the result as JSON."""
     bootstrap: int | None = None
     """Resamples for the 95 % intervals; 0 for none. Unless given, 1000 where cases are averaged and 10 where the metric

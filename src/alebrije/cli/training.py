@@ -11,6 +11,7 @@ from typing import Literal
 import tyro
 
 from alebrije.cli.devices import Device, device_of
+from alebrije.cli.places import Place
 from alebrije.cli.printing import show
 from alebrije.errors import InputError
 
@@ -45,12 +46,13 @@ class Train:
 
     model: tyro.conf.Positional[str]
     """A name from `alebrije models`."""
-    out: Path
+    out: Place
     """The folder of the run: its plan, history and checkpoints."""
     world: str | None = None
     """What images are drawn from, such as dsprites or clevr6; that of the preset unless given."""
     task: str | None = None
-    """For models that predict: a world and a rule, such as sprites/S-A."""
+    """A world and a rule, such as sprites/S-A: models that predict learn from its episodes, others from images of the
+    combinations that these show in training."""
     alpha: float | None = None
     """For tasks: the part of the non-core combinations that training shows, 0.6 unless given."""
     preset: Literal["paper", "small", "tiny"] = "small"

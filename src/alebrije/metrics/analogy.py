@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np  # noqa: F401  (used by the examples)
+import numpy as np
 import torch
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import Array, answer_like
 from alebrije.metrics.record import Score, register
-from alebrije.metrics.slots import Grams, check_scenes, greedy_match, split_cases, take_slots
+from alebrije.metrics.slots import (
+    RESIDUALS_AT_ONCE,
+    Grams,
+    check_numbers,
+    check_shapes,
+    exact,
+    greedy_match,
+    split_cases,
+    take_slots,
+)
 
 Loss = Literal["squared-l2", "l2", "acos"]
 Chance = Literal["released", "paper"]
 HARD_NEGATIVES = ("drop", "object", "color", "material", "shape", "size", "pixel")
+AT_ONCE = 1 << 21  # numbers of a role that are read at once: 16 MB as float64
+_LANES = 16  # rows that a processor takes at once
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,9 @@ def coat(
     draws d alone, as Equation 1 says. The two differ nowhere else. A distance that is 0 by chance too (a constant code)
     leaves nothing to compare: the score is not a number. The angle of a constant code is a right one throughout: 0.
 
+    Codes are read some cases at a time, so besides arrays anything will do that has a shape and gives an array for a
+    slice of its rows, such as a file of codes that do not fit the memory.
+
     >>> rng = np.random.default_rng(0)
     >>> a, b, c = rng.normal(size=(3, 128, 5))
     >>> result = coat(a, b, c, b - a + c, {"object": b - a + c + 1})
@@ -92,30 +106,97 @@ def coat(
     """
     _check_settings(loss, chance, group, level)
     named = {"a": a, "b": b, "c": c, "d": d, **{f"negatives.{name}": code for name, code in negatives.items()}}
-    codes = check_scenes(named)
-    shift = codes[0].reshape(-1, codes[0].shape[-1]).mean(0)  # b - a + c - d and d - c do not change
-    scale = max(float((code - shift).abs().max()) for code in codes) or 1.0  # no square over- or underflows
-    first, second, third, fourth = ((code - shift) / scale for code in codes[:4])
-    quadruple = first, second, third, fourth
-    measure = _slot_losses if fourth.ndim == 3 else _vector_losses
-    losses = measure(*quadruple, loss)
+    check_shapes(named)
+    codes = _Codes.of(named)
+    losses, *of_negatives = _losses(codes, loss)
     tests = {
-        name: _proportion_test(losses < measure(first, second, third, (other - shift) / scale, loss), level)
-        for name, other in zip(negatives, codes[4:], strict=True)  # one at a time: codes may be long
+        name: _proportion_test(losses < others, level) for name, others in zip(negatives, of_negatives, strict=True)
     }
-    expected = _chance_losses(quadruple, loss, group, chance)
+    expected = _chance_losses(codes, loss, group, chance)
     ratios = losses / expected  # not a number where both are 0
     bad = ~ratios.isfinite()
-    defined = not bool(bad.all()) and len(fourth) > 1
+    defined = not bool(bad.all()) and len(losses) > 1
     return CoatScore(
         score=float(1.0 - ratios[~bad].mean()) if defined else math.nan,
-        reason=_reason(len(fourth), int(bad.sum())),
+        reason=_reason(len(losses), int(bad.sum())),
         passed=bool(tests) and all(test.passed for test in tests.values()),
         tests=tests,
         per_case=answer_like(d, ratios.cpu().numpy()),
-        losses=answer_like(d, losses.cpu().numpy() * scale ** {"squared-l2": 2, "l2": 1, "acos": 0}[loss]),
+        losses=answer_like(d, losses.cpu().numpy() * codes.scale ** {"squared-l2": 2, "l2": 1, "acos": 0}[loss]),
         settings={"loss": loss, "group": group, "level": level, "chance": chance},
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Codes:
+    """Codes of scenes by their roles, of which some cases at a time become float64, shifted and scaled.
+
+    By a shift b - a + c - d and d - c do not change, and after scaling no square over- or underflows.
+    """
+
+    named: Mapping[str, Array]
+    shift: torch.Tensor
+    scale: float
+
+    @classmethod
+    def of(cls, named: Mapping[str, Array]) -> _Codes:
+        shift = _mean_code(named["a"], "a")
+        far = max(_farthest(codes, name, shift) for name, codes in named.items())
+        return cls(named, shift, far or 1.0)
+
+    def __call__(self, role: str, rows: slice) -> torch.Tensor:
+        return (exact(self.named[role][rows], role) - self.shift) / self.scale
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[T, D] or [T, K, D]"""
+        return tuple(np.shape(self.named["a"]))
+
+
+def blocks(shape: Sequence[int]) -> list[slice]:
+    """The rows of codes of some shape, as many at a time as are read at once.
+
+    They are multiples of the rows that a processor takes at once, and of those whose slots are matched at once, so that
+    no value depends on where a block ends: the angle of a row alone and of a row in a vector differ in the last digit.
+
+    >>> blocks([1600, 49152])[:2]
+    [slice(0, 32, None), slice(32, 64, None)]
+    """
+    unit = _LANES if len(shape) == 2 else max(RESIDUALS_AT_ONCE["cpu"] // shape[1] ** 4, 1)
+    size = max(AT_ONCE // math.prod(shape[1:]) // unit, 1) * unit
+    return [slice(first, min(first + size, shape[0])) for first in range(0, shape[0], size)]
+
+
+def _mean_code(codes: Array, name: str) -> torch.Tensor:
+    """The mean over all scenes and slots [D]; the only thing for which a whole role is held, so that it is one sum."""
+    shape = np.shape(codes)
+    whole = exact(codes[:1], name).new_empty(*shape)
+    for rows in blocks(shape):
+        whole[rows] = exact(codes[rows], name)
+    return whole.reshape(-1, shape[-1]).mean(0)
+
+
+def _farthest(codes: Array, name: str, shift: torch.Tensor) -> float:
+    """The largest difference of any number from the shift; codes that are no numbers are refused."""
+    endless, largest, far = 0, 0.0, 0.0
+    for rows in blocks(np.shape(codes)):
+        block = exact(codes[rows], name)
+        endless += int((~block.isfinite()).sum())
+        largest = max(largest, float(block.abs().max()))
+        far = max(far, float((block - shift).abs().max()))
+    check_numbers(name, endless, largest)
+    return far
+
+
+def _losses(codes: _Codes, loss: Loss) -> list[torch.Tensor]:
+    """The loss of each case [T] with d, then with each of its hard negatives."""
+    answers = [role for role in codes.named if role not in ("a", "b", "c")]
+    measure = _slot_losses if len(codes.shape) == 3 else _vector_losses
+    found = []
+    for rows in blocks(codes.shape):
+        a, b, c = (codes(role, rows) for role in "abc")
+        found.append(torch.stack([measure(a, b, c, codes(role, rows), loss) for role in answers]))
+    return list(torch.cat(found, 1))
 
 
 def _check_settings(loss: str, chance: str, group: int, level: float) -> None:
@@ -186,15 +267,15 @@ def _slot_losses(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Ten
     return torch.cat(losses)
 
 
-def _chance_losses(quadruple: tuple[torch.Tensor, ...], loss: Loss, group: int, chance: Chance) -> torch.Tensor:
+def _chance_losses(codes: _Codes, loss: Loss, group: int, chance: Chance) -> torch.Tensor:
     """The mean loss of each case [T] over the d of its group."""
-    cases, expected = len(quadruple[0]), []
-    measure = _slot_chance if quadruple[0].ndim == 3 else _vector_chance
+    cases, expected = codes.shape[0], []
+    measure = _slot_chance if len(codes.shape) == 3 else _vector_chance
     for start in range(0, cases, group):
-        own = [scene[start : start + group] for scene in quadruple[:3]]
         last = min(start + group, cases)
+        own = [codes(role, slice(start, last)) for role in "abc"]
         around = slice(max(last - group, 0), last)
-        partners = quadruple[2][around], quadruple[3][around]
+        partners = own[2] if around.start == start else codes("c", around), codes("d", around)
         expected.append(measure(own, partners, loss, chance).mean(1))
     return torch.cat(expected)
 

@@ -7,9 +7,11 @@ Gram matrices, for many cases at once; the K^4 sums of one case are never kept l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from alebrije.errors import InputError
@@ -163,23 +165,37 @@ def _blanked(reference: Array, codes: torch.Tensor, kept: torch.Tensor, blank: A
     return in_kind(reference, torch.where(kept[:, :, None], codes, filler))
 
 
-def check_scenes(named: dict[str, Array], slots: bool | None = None) -> list[torch.Tensor]:
+def check_scenes(named: Mapping[str, Array], slots: bool | None = None) -> list[torch.Tensor]:
     """The codes of scenes as float64 tensors of one shape: [T, D], or [T, K, D] for slots."""
+    check_shapes(named, slots)
+    scenes = []
+    for name, codes in named.items():
+        scenes.append(exact(codes, name))
+        check_numbers(name, int((~scenes[-1].isfinite()).sum()), float(scenes[-1].abs().max()))
+    return scenes
+
+
+def check_shapes(named: Mapping[str, Array], slots: bool | None = None) -> None:
+    """Refuses codes of scenes that are not all of one shape; nothing is read."""
     wanted = {True: "[T, K, D]", False: "[T, D]", None: "[T, D] or [T, K, D]"}[slots]
     dims = {True: (3,), False: (2,), None: (2, 3)}[slots]
-    scenes: list[torch.Tensor] = []
-    for name, codes in named.items():
-        scene = as_tensor(codes, name)
-        if scene.ndim not in dims or 0 in scene.shape:
-            raise InputError(f"{name} must have shape {wanted} with no empty axis, got {list(scene.shape)}")
-        if scenes and scene.shape != scenes[0].shape:
-            raise InputError(
-                f"{name} must have the shape of {next(iter(named))}, {list(scenes[0].shape)}, got {list(scene.shape)}"
-            )
-        scene = scene.to(torch.float32 if scene.device.type == "mps" else torch.float64)
-        if not bool(scene.isfinite().all()):
-            raise InputError(f"{name} must be finite: {int((~scene.isfinite()).sum())} values are not")
-        if float(scene.abs().max()) > LARGEST:
-            raise InputError(f"{name} must be smaller than {LARGEST:g} in size, got {float(scene.abs().max()):.3g}")
-        scenes.append(scene)
-    return scenes
+    first, *_ = shapes = {name: list(np.shape(codes)) for name, codes in named.items()}
+    for name, shape in shapes.items():
+        if len(shape) not in dims or 0 in shape:
+            raise InputError(f"{name} must have shape {wanted} with no empty axis, got {shape}")
+        if shape != shapes[first]:
+            raise InputError(f"{name} must have the shape of {first}, {shapes[first]}, got {shape}")
+
+
+def exact(codes: Array, name: str) -> torch.Tensor:
+    """Codes as float64, or as exact as their device can."""
+    scene = as_tensor(codes, name)
+    return scene.to(torch.float32 if scene.device.type == "mps" else torch.float64)
+
+
+def check_numbers(name: str, endless: int, largest: float) -> None:
+    """Refuses codes of which so many numbers are not finite, or whose largest is too large."""
+    if endless:
+        raise InputError(f"{name} must be finite: {endless} values are not")
+    if largest > LARGEST:
+        raise InputError(f"{name} must be smaller than {LARGEST:g} in size, got {largest:.3g}")

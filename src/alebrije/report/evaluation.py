@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
 import shlex
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,15 @@ from alebrije import adapters
 from alebrije.adapters import Adapted
 from alebrije.errors import InputError
 from alebrije.models.catalog import suggestion
+from alebrije.named import nearest
 from alebrije.report.words import Verdict
-from alebrije.results import Result, Table, Value, table
+from alebrije.results import Cell, Result, Table, Value, table
 from alebrije.studies.cells import Progress, Tally
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import SIZES, STUDY_NAMES, Ask, Size, planned, run_study, studies
 from alebrije.studies.subjects import REFERENCES, Model, Subject, reference
 
+_LOG = logging.getLogger("alebrije")
 _MOST_ROWS = 40  # of a table that is printed without being asked for
 
 
@@ -44,8 +48,12 @@ class Report:
         return [result for result in self.folder.store.all() if result.key in self.keys]
 
     def table(self, query: str | None = None) -> Table:
-        """A row for each value."""
-        return table(self.results, query)
+        """A row for each value; a query that names what no row has is refused."""
+        whole = table(self.results)
+        found = whole.where(query or "")
+        if query and not len(found) and (unmet := whole.unmet(query)):
+            raise InputError(unmet[0])
+        return found
 
     def value(self, metric: str, **labels: Any) -> Value:
         """The one value of a metric with these labels, such as ``report.value("coat", corpus="occluded")``.
@@ -63,8 +71,7 @@ class Report:
         if "model" not in labels and own:
             found = own  # and not the references beside it
         if not found:
-            there = {name for result in self.results for name in result.values}
-            raise InputError(f"there is no value {metric!r} with these labels{suggestion(metric, sorted(there))}")
+            raise InputError(_nothing_found(self.results, metric, labels))
         if len(found) > 1:
             told = "; ".join(str(cell) for cell, _ in found[:4])
             raise InputError(f"{len(found)} values are called {metric!r}: name labels that choose one ({told})")
@@ -104,6 +111,34 @@ class Report:
         return "\n".join(lines)
 
 
+def _nothing_found(results: Sequence[Result], metric: str, labels: Mapping[str, Any]) -> str:
+    """A sentence about a value that is not among the results: what of it is, and what is nearest."""
+    names = sorted({name for result in results for name in result.values})
+    if not names:
+        return f"there is no value {metric!r}, nor any other: {len(results)} cells failed"
+    if metric in STUDY_NAMES:
+        own = sorted({name for result in results if result.cell.study == metric for name in result.values})
+        return f"{metric!r} is an instrument, not a value; its values here are {', '.join(own) or 'none'}"
+    having = [one.cell for one in results if metric.lower() in {name.lower() for name in one.values}]
+    if not having:
+        return f"there is no value {metric!r}{_instead(metric, names)}"
+    for label, wanted in labels.items():
+        known = list(dict.fromkeys(name for cell in having for name in cell.labels))
+        if label not in known:
+            return f"{metric!r} has no label {label!r}{_instead(label, known)}"
+        there = list(dict.fromkeys(cell.labels[label] for cell in having if cell.labels.get(label) is not None))
+        if wanted not in there:
+            return f"there is no {metric!r} with {label}={wanted!r}{_instead(str(wanted), list(map(str, there)))}"
+    told = "; ".join(str(cell) for cell in having[:4])
+    asked = " ".join(f"{label}={wanted}" for label, wanted in labels.items())
+    return f"{metric!r} was found, but not with {asked} together; it was for {told}"
+
+
+def _instead(wrong: str, known: list[str]) -> str:
+    """The end of a sentence about a wrong name: the nearest, or all."""
+    return nearest(wrong, known) or f"; there are {', '.join(known)}"
+
+
 def evaluate(
     encoder: str | Callable[..., Any],
     tests: str | Sequence[str] = STUDY_NAMES,
@@ -128,6 +163,7 @@ def evaluate(
     "fg-ari". `size` is how much is done: tiny takes seconds on a CPU and small minutes; only paper is what was
     published. `beside` are references to examine as well: pixels, oracle, projection, noise. `pixels`, `mean` and `std`
     say how images are prepared. Results go to `out` if it is given; the same call computes only what is missing there.
+    A model whose scores would mean nothing is refused before any is computed (`adapters.look_before`).
 
     >>> from alebrije import evaluate
     >>> quarters = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
@@ -137,10 +173,14 @@ def evaluate(
     """
     if size not in SIZES:
         raise InputError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
+    if out is not None and not str(out).strip():
+        raise InputError("out must be the name of a folder, and is empty")
     wanted = chosen((tests,) if isinstance(tests, str) else tests)
     subject: Subject
     if isinstance(encoder, str) and encoder in REFERENCES:
         subject = reference(encoder)
+    elif isinstance(encoder, str) and ":" not in encoder and (near := difflib.get_close_matches(encoder, REFERENCES)):
+        raise InputError(f"{encoder!r} names no model; did you mean the reference {near[0]!r}?")
     elif isinstance(encoder, Adapted):
         subject = Model(encoder, name or "")
     else:
@@ -152,16 +192,28 @@ def evaluate(
     place = subject.adapted.device if isinstance(subject, Model) else torch.device(device or "cpu")
     subjects = [subject, *(reference(each) for each in beside if each != encoder)]
     temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
-    folder = Folder(temporary.name if temporary is not None else Path(out or ".")).ready()
+    folder = Folder(temporary.name if temporary is not None else Path(out or "."))
     common = Ask(size=size, subjects=tuple(subjects), worlds=tuple(worlds), device=str(place), only_subjects=True)
     asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
     known = studies()
     # all are planned before any is run, so that what cannot work is refused at once
-    keys = {job.cell.key for name, ask in asks.items() for job in planned(known[name], folder, ask)}
+    cells = [job.cell for name, ask in asks.items() for job in planned(known[name], folder, ask)]
+    if isinstance(subject, Model):
+        _look_before(subject, folder.store.missing(cells))
+    folder.ready()
     tally = Tally()
     for name, ask in asks.items():
         tally += run_study(known[name], folder, ask, workers=workers, progress=progress)
-    return Report(str(subject.labels["model"]), folder, frozenset(keys), tally, temporary)
+    keys = frozenset(cell.key for cell in cells)
+    return Report(str(subject.labels["model"]), folder, keys, tally, temporary)
+
+
+def _look_before(subject: Model, missing: Sequence[Cell]) -> None:
+    """Refuses a model whose scores would mean nothing, before any of its cells is computed."""
+    if not any(cell.labels.get("model") == subject.labels["model"] for cell in missing):
+        return
+    for sentence in adapters.look_before(subject.adapted):
+        _LOG.warning("%s", sentence)
 
 
 def chosen(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:

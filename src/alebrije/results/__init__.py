@@ -4,6 +4,7 @@ from alebrije.results.cells import Cell, Machine, Result, ScoreInterval, Value
 from alebrije.results.compare import compare
 from alebrije.results.estimates import Estimate
 from alebrije.results.files import write_atomically
+from alebrije.results.folding import folded
 from alebrije.results.merging import latest, merged
 from alebrije.results.published import Published, published, published_for
 from alebrije.results.scores import SCHEMA_VERSION, MetricResult, Scores, plain
@@ -26,6 +27,7 @@ __all__ = [
     "Table",
     "Value",
     "compare",
+    "folded",
     "latest",
     "merged",
     "plain",

@@ -8,7 +8,6 @@ nothing. `<`, `<=`, `>` and `>=` compare numbers. Nothing is ever evaluated.
 
 from __future__ import annotations
 
-import difflib
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alebrije.errors import InputError
+from alebrije.named import nearest
 
 _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s,"']+)"""
 _CONDITION = re.compile(
@@ -67,8 +67,7 @@ def parse(query: str, columns: Sequence[str]) -> list[Condition]:
 def _condition(found: re.Match[str], columns: Sequence[str]) -> Condition:
     name, sign = found["name"], found["sign"].replace("==", "=")
     if name not in columns:
-        near = difflib.get_close_matches(name.lower(), columns, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(columns)}"
+        hint = nearest(name, list(columns)) or f"; there are {', '.join(columns)}"
         raise InputError(f"there is no column {name!r}{hint}")
     values = tuple(value[1:-1] if value[0] in "\"'" else value for value in re.findall(_VALUE, found["value"]))
     if sign in _ORDER and (len(values) != 1 or _number(values[0]) is None):
@@ -79,6 +78,29 @@ def _condition(found: re.Match[str], columns: Sequence[str]) -> Condition:
 def choose(rows: Sequence[Mapping[str, Any]], conditions: Sequence[Condition]) -> list[bool]:
     """For each row whether all conditions hold."""
     return [all(each.holds(row.get(each.name)) for each in conditions) for row in rows]
+
+
+def unmet(rows: Sequence[Mapping[str, Any]], conditions: Sequence[Condition]) -> list[str]:
+    """A sentence for each value that a condition names and no row has, with the nearest that there is.
+
+    >>> unmet([{"model": "ae"}, {"model": "beta-vae"}], parse("model=betavae,ae", ["model"]))
+    ["no model is 'betavae'; did you mean 'beta-vae'?"]
+    """
+    sentences = []
+    for each in conditions:
+        found = [row.get(each.name) for row in rows]
+        for value in () if each.sign in _ORDER else each.values:
+            if not any(_same(one, value) for one in found):
+                sentences.append(f"no {each.name} is {value!r}{_instead(value, found)}")
+    return sentences
+
+
+def _instead(value: str, found: Sequence[Any]) -> str:
+    """The end of a sentence about a value that no row has; of numbers all that there are, unless they are many."""
+    known = dict.fromkeys(one for one in found if one is not None)
+    if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in known):
+        return f"; there are {', '.join(f'{one:g}' for one in sorted(known))}" if 0 < len(known) <= 20 else ""
+    return nearest(value, [str(one) for one in known])
 
 
 def _same(found: Any, wanted: str) -> bool:

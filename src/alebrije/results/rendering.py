@@ -140,7 +140,7 @@ def _shown(
 ) -> tuple[list[str], list[list[str]]]:
     """The names and the cells as people read them; the interval of a value stands in a column of its own."""
     names = _used(columns, rows)
-    table = [[_words(row.get(name)) for name in names] for row in rows]
+    table = [[words(row.get(name)) for name in names] for row in rows]
     if "value" in names and any(_interval(row) for row in rows):
         place = names.index("value") + 1
         names = [*names[:place], INTERVAL, *names[place:]]
@@ -164,7 +164,8 @@ def _interval(row: Row) -> str | None:
     return value.interval if isinstance(value, Estimate) else None
 
 
-def _words(cell: Any) -> str:
+def words(cell: Any) -> str:
+    """A cell as people read it."""
     if cell is None:
         return ""
     if isinstance(cell, bool):

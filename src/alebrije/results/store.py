@@ -60,11 +60,14 @@ class Store:
 
     def get(self, cell: Cell) -> Result | None:
         """What is stored for a cell: done, else failed, else None."""
+        return self._get(cell)
+
+    def _get(self, cell: Cell, *, warn: bool = True) -> Result | None:
         key = cell.key
         near = self.folder / name_of(cell)
-        found = _best(self._read([near])).get(key)
+        found = _best(self._read([near], warn)).get(key)
         if found is None:  # failed, or stored when its labels had other words
-            found = _best(self._read(path for path in self._files(key[:_KEY]) if path != near)).get(key)
+            found = _best(self._read((path for path in self._files(key[:_KEY]) if path != near), warn)).get(key)
         return found
 
     def has_file(self, cell: Cell) -> bool:
@@ -75,11 +78,12 @@ class Store:
         """Stores a result and gives what is now stored for its cell.
 
         That is an earlier one if it was done: the first whole one wins. A failure is replaced by whatever comes later.
+        A damaged file in its place is set aside without a word: whoever found its cell missing was warned of it.
         """
         cell, text = result.cell, to_text(result)
         with disk_trouble_named(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            kept = self.get(cell)
+            kept = self._get(cell, warn=False)
             if kept is not None and kept.status == "done":
                 return kept
             if result.status == "failed":
@@ -87,7 +91,7 @@ class Store:
                 if path.exists() and not self._is_whole(path):
                     _set_aside(path)
                 write_atomically(path, text)
-                return self.get(cell) or result
+                return self._get(cell, warn=False) or result
             path = self.folder / name_of(cell)
             write_atomically(path, text, replace=False)
             if self._is_whole(path):  # ours, or that of another who came first
@@ -140,14 +144,15 @@ class Store:
             raise InputError(f"{self.folder}: cannot be read: {error.strerror or error}") from error
         return [self.folder / name for name in sorted(names) if name[0] != "."]
 
-    def _read(self, paths: Iterable[Path]) -> Iterator[Result]:
+    def _read(self, paths: Iterable[Path], warn: bool = True) -> Iterator[Result]:
         for path in paths:
             try:
                 yield self._open(path)
             except FileNotFoundError:  # never there, or a failure that was done since
                 continue
             except InputError as error:
-                warnings.warn(str(Problem(path, str(error))), DamagedResultWarning, stacklevel=4)
+                if warn:
+                    warnings.warn(str(Problem(path, str(error))), DamagedResultWarning, stacklevel=4)
 
     def _open(self, path: Path) -> Result:
         try:

@@ -10,7 +10,7 @@ from alebrije.errors import InputError
 from alebrije.results.cells import Result, Value
 from alebrije.results.estimates import Estimate, mean_over_seeds
 from alebrije.results.merging import merged
-from alebrije.results.query import choose, parse
+from alebrije.results.query import choose, parse, unmet
 from alebrije.results.rendering import as_csv, as_json, as_latex, as_markdown, as_rich, as_text, flat, flat_columns
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class Table:
         kept = choose([flat(row) for row in self.rows], conditions)
         return Table(self.columns, tuple(row for row, keep in zip(self.rows, kept, strict=True) if keep))
 
+    def unmet(self, query: str) -> list[str]:
+        """What a query asks for that no row has, in sentences: a value that is misspelt, most likely."""
+        return unmet([flat(row) for row in self.rows], parse(query, flat_columns(self.columns, self.rows)))
+
     def over_seeds(self, seed: str = SEED) -> Table:
         """One row for all seeds: n, mean, standard error and 95 % interval by Student's t.
 
@@ -64,14 +68,14 @@ class Table:
     def pivot(self, rows: str | Sequence[str], columns: str | Sequence[str]) -> Table:
         """A column for each value of `columns`, a row for each of `rows`; seeds are gathered first.
 
-        Every other column must be the same in all rows, lest a cell stand for several values.
+        Every other column must be the same in all rows that have it, lest a cell stand for several values.
         """
         down, across = ((names,) if isinstance(names, str) else tuple(names) for names in (rows, columns))
         gathered = self if SEED in (*down, *across) else self.over_seeds()
         for name in (*down, *across):
             parse(f"{name}=none", [each for each in gathered.columns if each not in ("value", "key")])
         for name in gathered.columns:
-            others = {_exact(row.get(name)) for row in gathered.rows}
+            others = {_exact(row.get(name)) for row in gathered.rows if row.get(name) is not None}
             if name not in (*down, *across, "value", "key") and len(others) > 1:
                 raise InputError(f"{name} has {len(others)} values; put it among the rows or columns, or choose one")
         heads = {_place(row, across): " / ".join(_head(row.get(name)) for name in across) for row in gathered.rows}

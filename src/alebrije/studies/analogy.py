@@ -31,6 +31,7 @@ from alebrije.studies.analogy_codes import (
 )
 from alebrije.studies.analogy_corpora import CORPORA, QUADRUPLE, Corpus
 from alebrije.studies.analogy_curves import checkpoint_subjects
+from alebrije.studies.analogy_files import Rows
 from alebrije.studies.cells import Job
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, Size, Study
@@ -204,7 +205,7 @@ def work(
     return {name: values[name] for name in wanted}
 
 
-def _analogy(record: Record, codes: Mapping[str, Tensor], seed: int) -> Value:
+def _analogy(record: Record, codes: Mapping[str, Rows], seed: int) -> Value:
     """COAT with the verdict of its hard negatives."""
     negatives = {name: codes[name] for name in HARD_NEGATIVES if name in codes}
     answer = record(*(codes[role] for role in QUADRUPLE), negatives)
@@ -219,18 +220,17 @@ def _analogy(record: Record, codes: Mapping[str, Tensor], seed: int) -> Value:
     return _mean(record, answer.cases, seed, score=answer.score, reason=answer.reason, details=told)
 
 
-def _composition(views: Mapping[str, View], codes: Mapping[str, Tensor]) -> Value:
+def _composition(views: Mapping[str, View], codes: Mapping[str, Rows]) -> Value:
     """TRE of scenes A and D, which share no object; fitted from one seed, so that variants can be compared.
 
     The parts of a scene are its objects, each with its factors, the colour of its ground and where it stands, by the
     columns and rows of a grid.
     """
     record = find("tre")
-    vectors = torch.cat([whole_scene(codes[role]) for role in ("a", "d")])
-    if vectors.shape[1] > WIDEST:
-        return _null(
-            record, f"codes of {vectors.shape[1]:,} numbers are too long to be composed; {WIDEST:,} is the most"
-        )
+    width = codes["d"].shape[-1]
+    if width > WIDEST:
+        return _null(record, f"codes of {width:,} numbers are too long to be composed; {WIDEST:,} is the most")
+    vectors = torch.cat([whole_scene(codes[role][:]) for role in ("a", "d")])
     if not bool((vectors != vectors[:1]).any()):
         return _null(record, "all codes are the same, so there is nothing to compose")
     scenes = [views[role].scenes for role in ("a", "d")]
@@ -258,7 +258,7 @@ def _grouping(view: View, seen: Codes, seed: int) -> Value:
     if seen.groups is None:
         return _null(record, "the model does not tell which pixels belong together")
     assert view.masks is not None
-    scores = to_numpy(record(view.masks.long(), seen.groups))
+    scores = to_numpy(record(view.masks.long(), seen.groups.long()))
     scores = scores[~np.isnan(scores)]
     return _mean(record, scores, seed, score=float(scores.mean()), details={"images": len(scores)})
 
@@ -276,7 +276,7 @@ def _null(record: Record, reason: str) -> Value:
     return Value(score=None, reason=reason, direction=record.direction, range=record.range)
 
 
-def _keep(folder: Folder, cell: Cell, subject: Subject, views: Mapping[str, View], codes: Mapping[str, Tensor]) -> None:
+def _keep(folder: Folder, cell: Cell, subject: Subject, views: Mapping[str, View], codes: Mapping[str, Rows]) -> None:
     """The first cases for pictures: the scenes, what the subject draws for b - a + c, and the loss of each answer."""
     count = min(SAMPLES, len(codes["d"]))
     some = {role: each[:count] for role, each in codes.items()}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from alebrije.adapters import Adapted
 from alebrije.adapters.embeddings import Embeddings
 from alebrije.errors import InputError
 from alebrije.metrics import drop_duplicate_slots, drop_invisible_slots, labels_from_masks
+from alebrije.metrics.analogy import blocks
 from alebrije.studies.analogy_corpora import BEHIND, ROLES, Corpus
+from alebrije.studies.analogy_files import Rows, gathered
 from alebrije.studies.folder import Folder
 from alebrije.studies.subjects import Model, Oracle, Subject, Trained, View
 from alebrije.studies.views import NotExaminedError, check_finite, joined, looking, parts
@@ -36,7 +38,7 @@ class Codes:
     pixel, and `groups` [T, H, W] is the group of each pixel of D; None where the subject does not tell.
     """
 
-    codes: dict[str, Tensor]
+    codes: dict[str, Rows]
     visible: dict[str, Tensor] | None = None
     groups: Tensor | None = None
 
@@ -67,21 +69,22 @@ def codes_of(subject: Subject, corpus: Corpus, folder: Folder, device: str = "cp
     """The codes of a corpus. Those of slots are to be kept in the folder, since three variants look at them."""
     views = corpus.views(folder, device)
     if not kept:
-        return _from_arrays(_look(subject, views))
+        return _look(subject, views, folder.path)
     settings = {"name": "slots", "version": 1, "subject": dict(subject.identity), "corpus": corpus.settings}
-    return _from_arrays(folder.made(settings, partial(_look, subject, views)))
+    return _from_arrays(folder.made(settings, lambda: _to_arrays(_look(subject, views))))
 
 
-def processed(seen: Codes, variant: str | None) -> dict[str, Tensor]:
+def processed(seen: Codes, variant: str | None) -> Mapping[str, Rows]:
     """The codes of each role after the processing of a variant; the blank slot is the mean of all slots."""
     for codes in seen.codes.values():
-        check_finite(codes)
+        for rows in blocks(codes.shape):
+            check_finite(codes[rows])
     if variant in (None, "raw"):
         return seen.codes
     if variant not in VARIANTS:
         raise InputError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
     roles = list(seen.codes)
-    slots = torch.cat([seen.codes[role] for role in roles])
+    slots = torch.cat([seen.codes[role][:] for role in roles])
     blank = slots.double().mean((0, 1))
     kept = drop_duplicate_slots(slots, blank=blank)
     if variant == VARIANTS[2]:
@@ -96,28 +99,38 @@ def whole_scene(codes: Tensor) -> Tensor:
     return codes.sum(1) if codes.ndim == 3 else codes
 
 
-def _look(subject: Subject, views: Mapping[str, View]) -> Mapping[str, npt.ArrayLike]:
-    """The codes of each role, which slots are seen, and the groups of D, as arrays that can be kept."""
-    found: dict[str, npt.NDArray[Any]] = {}
+def _look(subject: Subject, views: Mapping[str, View], place: Path | None = None) -> Codes:
+    """The codes of each role, which slots are seen, and the groups of D; long codes are put into files in `place`."""
+    codes: dict[str, Rows] = {}
+    visible: dict[str, Tensor] = {}
     for role, view in views.items():
         if role not in BEHIND and isinstance(subject, Oracle):
             continue
-        codes, visible = [], []
-        for part in parts(view, _AT_ONCE):
-            with looking(subject):
-                encoding = subject.encode(part)
-            codes.append(encoding.codes.detach().float().cpu())
-            if encoding.slots is not None and encoding.masks is not None:
-                visible.append(_wins_a_pixel(encoding.masks))
-        found[f"codes-{role}"] = joined(codes).numpy()
-        if visible:
-            found[f"visible-{role}"] = torch.cat(visible).numpy()
-    joined([torch.from_numpy(codes[:1]) for name, codes in found.items() if name.startswith("codes-")])
-    groups = [subject.group(part) for part in parts(views["d"], _AT_ONCE)]
+        wins: list[Tensor] = []
+        codes[role] = gathered(_encoded(subject, view, wins), len(view), place)
+        if wins:
+            visible[role] = torch.cat(wins)
+    joined([each[:1] for each in codes.values()])
+    groups = (subject.group(part) for part in parts(views["d"], _AT_ONCE))
     there = [each.cpu().to(torch.int32) for each in groups if each is not None]
-    if there:
-        found["groups"] = torch.cat(there).numpy()
-    return found
+    return Codes(codes, visible or None, torch.cat(there) if there else None)
+
+
+def _encoded(subject: Subject, view: View, wins: list[Tensor]) -> Iterator[Tensor]:
+    """The codes of some images after others; which of their slots win a pixel is added to `wins`."""
+    for part in parts(view, _AT_ONCE):
+        with looking(subject):
+            encoding = subject.encode(part)
+        if encoding.slots is not None and encoding.masks is not None:
+            wins.append(_wins_a_pixel(encoding.masks))
+        yield encoding.codes.detach().float().cpu()
+
+
+def _to_arrays(seen: Codes) -> Mapping[str, npt.ArrayLike]:
+    """As arrays that can be kept."""
+    arrays = {f"codes-{role}": codes[:].numpy() for role, codes in seen.codes.items()}
+    arrays |= {f"visible-{role}": each.numpy() for role, each in (seen.visible or {}).items()}
+    return arrays if seen.groups is None else {**arrays, "groups": seen.groups.numpy()}
 
 
 def _from_arrays(arrays: Mapping[str, Any]) -> Codes:
@@ -125,8 +138,8 @@ def _from_arrays(arrays: Mapping[str, Any]) -> Codes:
         there = {role: arrays[f"{kind}-{role}"] for role in ROLES if f"{kind}-{role}" in arrays}
         return {role: torch.from_numpy(np.asarray(array)) for role, array in there.items()}
 
-    groups = torch.from_numpy(np.asarray(arrays["groups"])).long() if "groups" in arrays else None
-    return Codes(of("codes"), of("visible") or None, groups)
+    groups = torch.from_numpy(np.asarray(arrays["groups"])) if "groups" in arrays else None
+    return Codes(dict(of("codes")), of("visible") or None, groups)
 
 
 def _wins_a_pixel(masks: Tensor) -> Tensor:

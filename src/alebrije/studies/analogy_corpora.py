@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -60,13 +59,15 @@ def _make(corpus: Corpus, device: str) -> Mapping[str, npt.ArrayLike]:
     """Images [roles, cases, 3, H, W], masks [roles, cases, H, W] and the fields of the scenes behind them."""
     cases = worlds.analogies("clevr", corpus.cases, seed=corpus.seed, occluded=corpus.name == "occluded")
     scenes = {**{role: getattr(cases, role) for role in QUADRUPLE}, **cases.negatives}
-    everything = Scenes.concatenate([scenes[role] for role in BEHIND])
-    frames = worlds.get("coat").render(everything, corpus.pixels, device)
-    drawn = dict(zip(BEHIND, torch.split(frames.images.cpu(), len(cases)), strict=True))
-    drawn[PIXEL] = cases.pixel_negative(drawn["a"], drawn["b"], drawn["c"])
-    kept = {"masks": frames.masks.cpu().numpy(), **scene_arrays(everything)}
+    images = torch.empty(len(ROLES), len(cases), 3, corpus.pixels, corpus.pixels, dtype=torch.uint8)
+    masks = torch.empty(len(BEHIND), len(cases), corpus.pixels, corpus.pixels, dtype=torch.uint8)
+    for number, role in enumerate(BEHIND):  # one after another, because all together are large
+        frames = worlds.get("coat").render(scenes[role], corpus.pixels, device)
+        images[ROLES.index(role)], masks[number] = frames.images.cpu(), frames.masks.cpu()
+    images[ROLES.index(PIXEL)] = cases.pixel_negative(*(images[ROLES.index(role)] for role in "abc"))
+    kept = scene_arrays(Scenes.concatenate([scenes[role] for role in BEHIND]))
     by_role = {name: array.reshape(len(BEHIND), -1, *array.shape[1:]) for name, array in kept.items()}
-    return {"images": np.stack([drawn[role].numpy() for role in ROLES]), **by_role}
+    return {"images": images.numpy(), "masks": masks.numpy(), **by_role}
 
 
 def _view(arrays: Mapping[str, npt.NDArray[Any]], role: str) -> View:

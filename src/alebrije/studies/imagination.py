@@ -2,8 +2,8 @@
 
 Kim et al. 2023 (SVIB). Models that learn from episodes predict by themselves. Any other encoder stays as it is, and a
 head learns to draw the target from the code of the source; what the code tells is then what can be imagined from it.
-An encoder that is trained for this study learns from images of all combinations, also those held out; only its head has
-not met them, and its cells say so (`encoder_saw`).
+An encoder that is trained for this study learns from the sources of training episodes, so it meets none of the
+combinations held out. The label `encoder_saw` says so; an encoder of which it is not known has no such label.
 """
 
 from __future__ import annotations
@@ -141,9 +141,21 @@ class Examination:
         setting = self.setting
         place: dict[str, Label] = {"world": setting.world, "rule": setting.rule, "alpha": setting.alpha}
         place |= {"pixels": setting.pixels, "drawn_by": "itself" if self.lesson is None else "head", "seed": self.seed}
-        if self.lesson is not None and isinstance(self.subject, Trained) and self.subject.plan.world == setting.world:
-            place[ENCODER_SAW] = "all combinations"
-        return {**place, **self.subject.labels}
+        saw = None if self.lesson is None else encoder_saw(self.subject, setting)
+        return {**place, **({} if saw is None else {ENCODER_SAW: saw}), **self.subject.labels}
+
+
+def encoder_saw(subject: Subject, setting: Setting) -> str | None:
+    """Which combinations of a world an encoder learned from.
+
+    None where that is not known, as of models from elsewhere, for references, and for models of other worlds.
+    """
+    learned = _learned(subject)
+    if learned is None or learned.world != setting.world:
+        return None
+    if learned.rule is None:
+        return "all combinations"
+    return "training combinations" + ("" if learned.alpha == setting.alpha else f" of alpha {learned.alpha:g}")
 
 
 def jobs(folder: Folder, ask: Ask) -> list[Job]:
@@ -193,10 +205,14 @@ def _named(ask: Ask) -> tuple[str, ...]:
 
 def own_plan(subject: Subject) -> Plan | None:
     """The plan of a model that learned from episodes here, and so predicts by itself; else None."""
-    made = subject.plan if isinstance(subject, Trained) else None
-    if isinstance(subject, Model):
-        made = subject.adapted.plan
-    return made if made is not None and made.rule is not None else None
+    made = _learned(subject)
+    return made if made is not None and made.predicts else None
+
+
+def _learned(subject: Subject) -> Plan | None:
+    if isinstance(subject, Trained):
+        return subject.plan
+    return subject.adapted.plan if isinstance(subject, Model) else None
 
 
 def _asked(folder: Folder, ask: Ask, wanted: tuple[str, ...], setting: Setting, name: str, seed: int) -> Examination:
@@ -205,11 +221,9 @@ def _asked(folder: Folder, ask: Ask, wanted: tuple[str, ...], setting: Setting, 
         return _with_head(ask, wanted, setting, reference(name, setting.pixels), seed)
     record = get_model("oracle" if name == SVIB_ORACLE else name)
     made = _plan(record.name, ask.size, setting.world)
-    if record.learns_from == "images":
-        subject = Trained(replace(made, seed=seed), folder, ask.device)
-        return _with_head(ask, wanted, setting, subject, 0)
     own = replace(made, rule=setting.rule, alpha=setting.alpha, seed=seed)
-    return _by_itself(ask, wanted, Trained(own, folder, ask.device), own)
+    subject = Trained(own, folder, ask.device)
+    return _by_itself(ask, wanted, subject, own) if own.predicts else _with_head(ask, wanted, setting, subject, 0)
 
 
 @cache

@@ -18,7 +18,7 @@ from alebrije.studies.subjects import CALLED
 EFFICIENCY, MEAN_GAP = AFTER = ("alpha-efficiency", "mean gap")
 ERROR, GAP, YARDSTICK = "out-of-distribution error", "gap", "oracle"
 YARDSTICKS = {"itself": CALLED[YARDSTICK]}  # SVIB's own, for models that draw by themselves
-ENCODER_SAW = "encoder_saw"  # a label of encoders that were trained here; the Oracle is their yardstick all the same
+ENCODER_SAW = "encoder_saw"  # a label of encoders that learned something; the Oracle is their yardstick all the same
 _OVER = ("alpha", "seed")  # labels over which results are brought together
 VERSION = 1
 

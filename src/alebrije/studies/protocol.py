@@ -99,7 +99,8 @@ def run_study(
     progress: Progress | None = None,
 ) -> Tally:
     """Compute what is missing of a study; then, once every cell is there, what is found in all of them together."""
-    jobs = planned(study, folder.ready(), ask)
+    jobs = planned(study, folder, ask)
+    folder.ready()  # not before the request is known to be good
     tally = run_jobs(jobs, folder.store, workers=workers, backend=backend, shard=shard, progress=progress)
     cells = {job.cell.key for job in jobs}
     done = [result for result in folder.store.all() if result.key in cells and result.status == "done"]

@@ -20,7 +20,7 @@ from alebrije.train import checkpoints, load_weights, train
 from alebrije.train.crew import Crew
 from alebrije.train.loop import Check, Progress
 from alebrije.train.plan import Plan
-from alebrije.train.sources import Images, TaskEpisodes, seen
+from alebrije.train.sources import Images, TaskEpisodes, TaskSources, seen
 
 LOOKED_AT = 64  # images at a time
 
@@ -75,13 +75,13 @@ def carry_out(
 
 def check_of(plan: Plan, count: int, device: torch.device) -> Check | None:
     """What is measured while a plan's model trains: errors of prediction, or of reconstruction and grouping."""
-    if plan.rule is not None:
+    if plan.predicts:
         sets = {name: _episodes(plan, name, count, device) for name in ("validation", "test")}
         return lambda model: _imagination(model, sets)
     if plan.model == "moco":
         return None
     drawing = plan.drawing("validation")
-    assert isinstance(drawing, Images)
+    assert isinstance(drawing, (Images, TaskSources))
     frames = drawing.world.render(drawing.scenes(0, count), plan.size, device)
     masks = frames.masks if plan.record.place.startswith("slot_attention") else None
     return lambda model: _seen_again(model, frames.images, masks)

@@ -4,7 +4,7 @@ from alebrije.errors import DivergedError
 from alebrije.train.checkpoints import checkpoints, load_weights
 from alebrije.train.loop import train
 from alebrije.train.recipe import Recipe
-from alebrije.train.sources import AllImages, Held, Images, Stream, TaskEpisodes, hold
+from alebrije.train.sources import AllImages, Held, Images, Stream, TaskEpisodes, TaskSources, hold
 
 __all__ = [
     "AllImages",
@@ -14,6 +14,7 @@ __all__ = [
     "Recipe",
     "Stream",
     "TaskEpisodes",
+    "TaskSources",
     "checkpoints",
     "hold",
     "load_weights",

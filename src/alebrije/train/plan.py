@@ -33,6 +33,7 @@ from alebrije.train.sources import (
     Source,
     Stream,
     TaskEpisodes,
+    TaskSources,
     hold,
     known_factors,
     known_floats,
@@ -55,7 +56,7 @@ class Plan:
     settings: dict[str, Any]
     recipe: Recipe
     world: str
-    rule: str | None
+    rule: str | None  # None: images of the world with all its combinations
     alpha: float | None
     size: int
     images: int  # held on the device; 0: new ones are drawn as long as it trains
@@ -67,6 +68,11 @@ class Plan:
     def record(self) -> ModelRecord:
         """What is known about the model."""
         return get(self.model)
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the model learns from episodes; others learn from images, of a world or of a task's sources."""
+        return self.record.learns_from == "episodes"
 
     def place(self) -> World | Task:
         """The world or task."""
@@ -84,7 +90,8 @@ class Plan:
         """What is drawn for training, for validation, or for the test of a task."""
         place = self.place()
         if isinstance(place, Task):
-            return TaskEpisodes(place, self.size, self.seed, part)
+            kind_of_task = TaskEpisodes if self.predicts else TaskSources
+            return kind_of_task(place, self.size, self.seed, part)
         if self.without:
             kind = AllImagesWithout if part == "train" and self.images == self.whole else ImagesWithout
             return kind(place, self.size, self.seed, part != "train", self.without)
@@ -136,7 +143,8 @@ class Plan:
     def rehearse(self) -> None:
         """Raise an InputError if the model cannot take a step of this plan; nothing is computed."""
         share, place = self.recipe.batch // self.recipe.accumulate, self.place()
-        names, known = (("images",), {}) if isinstance(place, World) else (("source", "target"), _known(place))
+        names = ("source", "target") if self.predicts else ("images",)
+        known = _known(place) if self.predicts and isinstance(place, Task) else {}
         shapes = dict.fromkeys(names, (share, 3, self.size, self.size))
         shapes |= {name: (share, *each.shape[1:]) for name, each in known.items()}
         with FakeTensorMode(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -220,18 +228,19 @@ def plan(
 ) -> Plan:
     """A plan from a preset and what is to differ from it; all that cannot work is refused here.
 
-    `settings` are of the model, of the recipe, or `size`; values may be text, as typed on a command line.
+    `settings` are of the model, of the recipe, or `size`; values may be text, as typed on a command line. With a rule,
+    a model that learns from images is shown the sources of training episodes, so no combination that `alpha` holds out.
 
     >>> made = plan("i2i-vit", preset_name="small", settings={"steps": "20000"})
     >>> made.recipe.steps, made.recipe.batch, made.world, made.rule, made.size
     (20000, 32, 'sprites', 'S-A', 128)
+    >>> type(plan("slot-attention", preset_name="tiny", rule="S-A", alpha=0.2).drawing()).__name__
+    'TaskSources'
     """
     record, chosen = get(model), preset(model, preset_name, world)
     where, _, usual_rule = chosen.where[0].partition("/")
     name = world or where
-    law = (rule or usual_rule) if record.learns_from == "episodes" else None
-    if rule and law is None:
-        raise InputError(f"{record.title} learns from images, so it takes a world and no rule")
+    law = rule or usual_rule or None
     changes = dict(settings or {})
     size = _parsed("size", changes.pop("size", chosen.size), int)
     if size < 1:
@@ -263,7 +272,7 @@ def plan(
     if law is not None:
         made = replace(made, alpha=0.6 if alpha is None else alpha)
     elif alpha is not None:
-        raise InputError(f"{record.title} learns from images, so there is no alpha to choose")
+        raise InputError(f"{record.title} learns from a world here, so there is no alpha to choose; tasks have one")
     made = replace(made, settings=known | _fitted(made, known) | of_model)
     made.rehearse()
     return made
@@ -275,9 +284,9 @@ def _fitted(made: Plan, known: Mapping[str, Any]) -> dict[str, Any]:
     fitted: dict[str, Any] = {"size": made.size}
     if "architecture" in known and made.world == "dsprites":
         fitted["channels"] = 1
-    if isinstance(place, World):
-        fitted["dataset_size"] = made.images or place.whole or made.recipe.steps * made.recipe.batch
-    else:
+    if not made.predicts:
+        fitted["dataset_size"] = made.images or made.whole or made.recipe.steps * made.recipe.batch
+    elif isinstance(place, Task):
         fitted |= {name: each.shape[-1] for name, each in _known(place).items()}
         vocabulary = place.world.vocabulary
         most, values = max(*vocabulary.counts, len(vocabulary.background)), made.settings.get("values", math.inf)

@@ -183,6 +183,33 @@ class TaskEpisodes:
         }
 
 
+@dataclass(frozen=True)
+class TaskSources:
+    """The sources of a task's episodes, for models that learn from images.
+
+    Those of training and validation show no combination but `task.split.train`. Targets are left out: a rule makes
+    combinations of its own, also those that are kept for the test.
+    """
+
+    task: Task
+    size: int
+    seed: int
+    part: Part = "train"
+
+    @property
+    def world(self) -> World:
+        """The world of the task."""
+        return self.task.world
+
+    def scenes(self, first: int, count: int) -> Scenes:
+        """The sources of the episodes of these numbers."""
+        return TaskEpisodes(self.task, self.size, self.seed, self.part).scenes(first, count).source
+
+    def draw(self, scenes: Scenes, device: torch.device) -> Batch:
+        """Their pictures, uint8."""
+        return {"images": self.world.render(scenes, self.size, device).images}
+
+
 @dataclass(eq=False)
 class Stream:
     """Fresh items without end: while a block is learned from, a thread draws the next, on a GPU in its own stream."""

@@ -26,6 +26,7 @@ Painter = Callable[..., Frames]
 Progress = Callable[[int, int], object]  # how many are done, of how many
 
 _MOST_AT_A_TIME = 16_384
+_WORTH_A_LANE = 4  # images
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class World:
         side = self.size if size is None else whole_number(size, "size")
         if side < 1:
             raise InputError("size must be at least one pixel")
-        step = _evenly(len(scenes), self._at_a_time(place, side))
+        step = _evenly(len(scenes), self._at_a_time(place, side), _lanes(place, compile))
         parts = [scenes[begin : begin + step] for begin in range(0, max(len(scenes), 1), step)]
         frames = []
         with fusing() if compile else nullcontext():
@@ -148,9 +149,20 @@ class World:
         return int(min(_MOST_AT_A_TIME, max(1, room // (self.memory * size * size))))
 
 
-def _evenly(count: int, most: int) -> int:
-    """The largest of equal parts of `count` that hold at most `most`: a small last part costs nearly a whole one."""
-    return max(1, math.ceil(count / max(1, math.ceil(count / most))))
+def _evenly(count: int, most: int, lanes: int = 1) -> int:
+    """The largest of equal parts of `count` that hold at most `most`, as many of them in every lane.
+
+    A small last part costs nearly a whole one, and a lane without a part has nothing to do; but a lane for a handful
+    of images is not worth its while.
+    """
+    fewest = math.ceil(count / most)
+    parts = max(fewest, min(math.ceil(fewest / lanes) * lanes, count // _WORTH_A_LANE))
+    return max(1, math.ceil(count / max(1, parts)))
+
+
+def _lanes(device: torch.device, compile: bool) -> int:
+    """How many parts are drawn at a time: on a CPU one in each thread that torch may use."""
+    return 1 if device.type != "cpu" or compile or is_fusing() else torch.get_num_threads()
 
 
 def _side_by_side(draw: Callable[[Scenes], Frames], parts: list[Scenes], device: torch.device) -> Iterator[Frames]:
@@ -158,8 +170,8 @@ def _side_by_side(draw: Callable[[Scenes], Frames], parts: list[Scenes], device:
 
     The ray tracer works on many short lists, which torch's own threads split badly.
     """
-    threads = min(torch.get_num_threads(), len(parts))
-    if device.type != "cpu" or threads < 2 or is_fusing():
+    threads = min(_lanes(device, is_fusing()), len(parts))
+    if threads < 2:
         yield from map(draw, parts)
         return
     before = torch.get_num_threads()
