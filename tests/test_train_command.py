@@ -96,7 +96,7 @@ class TestModels:
         assert models.catalog().keys() <= rows.keys()
         assert len(models.catalog()) == 12
         for name, words in (
-            ("beta-vae", "beta-VAE images 502,005 345,600 x 64"),
+            ("beta-vae", "beta-VAE images 502,005 1,152,000 x 64"),
             ("i2i-vit", "I2I-ViT episodes 8,482,800 160,000 x 32 40,000 x 32 450 x 16 Kim et al. 2023, SVIB"),
             ("moco", "MoCo v2 images 1,525,568 18,000 x 256"),
         ):

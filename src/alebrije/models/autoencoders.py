@@ -268,10 +268,10 @@ class BetaTCVAE(_Variational):
     the code, and the distance of each latent from the prior. They are estimated within the batch by stratified
     sampling, for which `dataset_size` is the number of training images (dSprites has 737,280).
 
-    The defaults are those of disentangling-vae's command line, which Mahon et al. 2024 used; its dSprites setting has
-    ``beta=6.4``. COAT's are ``architecture="conv128", latents=256, likelihood="gaussian", dataset_size=23_000`` with
-    beta 0, 1, 2 or 3; its "autoencoder" has ``beta=0, gamma=0``. Both releases misplace the sampling weights (on the
-    first columns, not on the diagonal) and count them once for each latent; here they are as in the paper.
+    The defaults are those of disentangling-vae's command line, which Mahon et al. 2024 used (its own runs on dSprites
+    have another beta). COAT's are ``architecture="conv128", latents=256, likelihood="gaussian", dataset_size=23_000``
+    with beta 0, 1, 2 or 3; its "autoencoder" has ``beta=0, gamma=0``. Both releases misplace the sampling weights (on
+    the first columns, not on the diagonal) and count them once for each latent; here they are as in the paper.
 
     >>> model = BetaTCVAE()
     >>> losses = model.training_loss({"images": torch.rand(8, 3, 64, 64)}, torch.tensor(0.0))
@@ -371,8 +371,8 @@ class FactorVAE(_Variational):
     correlation. Both losses are added up, but neither sends gradients into the other's parameters, so one backward
     pass serves both: parameters named `discriminator.` take a learning rate and betas of their own.
 
-    The defaults are those of disentangling-vae's command line, which Mahon et al. 2024 used: gamma 6 (6.4 for dSprites)
-    and a discriminator with 5 hidden layers of 1000 (6 in the paper). It doubles its batch to 128, for two halves of
+    The defaults are those of disentangling-vae's command line, which Mahon et al. 2024 used: gamma 6, and a
+    discriminator with 5 hidden layers of 1000 (6 in the paper). It doubles its batch to 128, for two halves of
     64.
 
     >>> model = FactorVAE(discriminator_width=50)
