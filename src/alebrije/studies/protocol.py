@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal
 
+from alebrije.adapters import FORMS
 from alebrije.errors import InputError
-from alebrije.models.catalog import suggestion
+from alebrije.models.catalog import catalog, suggestion
 from alebrije.results import Result
 from alebrije.studies.cells import Backend, Job, Progress, Tally, run_jobs
 from alebrije.studies.folder import Folder
-from alebrije.studies.subjects import Subject, sized
+from alebrije.studies.subjects import CALLED, REFERENCES, Subject, sized
 
 Size = Literal["tiny", "small", "paper"]
 SIZES: tuple[Size, ...] = ("tiny", "small", "paper")
@@ -81,11 +82,20 @@ def planned(study: Study, folder: Folder, ask: Ask) -> list[Job]:
             raise InputError(f"{study.name} has no value {name!r}{suggestion(name, list(study.metrics))}")
     if ask.seeds is not None and ask.seeds < 1:
         raise InputError(f"seeds must be at least 1, not {ask.seeds}")
+    for name in ask.models:
+        _see_that_it_is_known(name)
     jobs = study.jobs(folder, ask)
     if not jobs:
         wanted = f" for {', '.join(ask.metrics)} alone" if ask.metrics else ""
         raise InputError(f"{study.name} has no cell to compute{wanted}; ask for more metrics or models")
     return jobs
+
+
+def _see_that_it_is_known(model: str) -> None:
+    """Raise an InputError for the name of a model that is neither a reference, nor trained here, nor from outside."""
+    known = [*REFERENCES, *catalog(), *CALLED.values()]
+    if ":" not in model and model not in known:
+        raise InputError(f"there is no model {model!r} (one from outside is {FORMS}){suggestion(model, known)}")
 
 
 def run_study(
