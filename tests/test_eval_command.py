@@ -141,7 +141,7 @@ def test_what_fails_is_listed_and_the_rest_goes_on(strangers: str, capsys: pytes
     assert ended(command) == 1
     told = capsys.readouterr()
     assert "1 computed, 0 there already, 1 failed" in told.out
-    assert "no weights today" in told.err
+    assert "no weights today" in told.out
     assert len(Store("found/cells").failed()) == 1
     assert "no weights today" in Path("found/report.html").read_text()
     assert ended(command) == 1  # it is tried again
@@ -250,7 +250,9 @@ def test_a_damaged_file_is_named_once(strangers: str, capsys: pytest.CaptureFixt
         (["study", "neurons", "--out", "x", "--metrics", "bogus"], "neurons has no value 'bogus'"),
         (["results", "x"], "x: there are no results here"),
         (["results", ".", "--rows", "model"], "needs both --rows and --columns"),
-        (["compare", "x"], "x: there are no results here"),
+        (["compare", "x", "y"], "x: there are no results here"),
+        (["compare", "x"], "x alone has nothing beside it; name another folder, or give --published"),
+        (["eval", "pixels", "--out", "x", "--name", " "], "--name wants a name, and got none"),
         (["report", "x"], "x: there are no results here"),
         (["eval", "pixels", "--tests", "snc", "--out", "file"], "file: is a file"),
         (["eval", "pixels", "--tests", "snc", "--out", "file/x"], "file/x: cannot be written"),
@@ -353,7 +355,9 @@ def test_one_name_with_other_weights(tmp_path: Path, capsys: pytest.CaptureFixtu
     (row,) = csv.DictReader(io.StringIO(told.out))
     assert float(row["value"]) == report.score("mig")  # the last, and of the model, not of noise
     assert "1 older results have the labels of others" in told.err
-    main(["compare", str(tmp_path), "--format", "csv"])
+    other = tmp_path / "other"
+    alebrije.evaluate("noise", tests="mig", size="tiny", out=other)
+    main(["compare", str(tmp_path), str(other), "--format", "csv"])
     assert len(rows(capsys)) == 2
     assert repr(report).startswith("<Report on mine in ")
     assert set(report.verdicts) == {"mine", "noise"}
@@ -425,6 +429,7 @@ def test_what_a_report_has_not(tmp_path: Path) -> None:
     report = alebrije.evaluate(Colour(), tests=["snc", "mig"], size="tiny", out=tmp_path, name="mine", beside=["noise"])
     for metric, labels, sentence in (
         ("sncc", {}, "there is no value 'sncc'; did you mean 'SNC'?"),
+        ("nk", {}, "there is no value 'nk' here: it belongs to neurons, and was not among the tests"),
         ("zzz", {}, "there is no value 'zzz'; there are MIG, SNC"),
         ("neurons", {}, "'neurons' is an instrument, not a value; its values here are MIG, SNC"),
         ("snc", {"wrld": "rooms"}, "'snc' has no label 'wrld'; did you mean 'world'?"),
@@ -442,6 +447,12 @@ def test_what_a_report_has_not(tmp_path: Path) -> None:
         report.table("modl=noise")
 
 
+def test_one_name_stands_for_several(tmp_path: Path) -> None:
+    report = alebrije.evaluate(Colour(), tests="mig", size="tiny", out=tmp_path, beside="noise", worlds="rooms")
+    assert {result.cell.labels["model"] for result in report.results} == {report.model, "noise"}
+    assert {result.cell.labels["world"] for result in report.results} == {"rooms"}
+
+
 def test_labels_that_never_come_together(tmp_path: Path) -> None:
     report = alebrije.evaluate(Colour(), tests="mig", size="tiny", out=tmp_path, name="mine", pixels=32)
     other = alebrije.evaluate(Colour(), tests="mig", size="tiny", out=tmp_path, name="other")
@@ -454,16 +465,34 @@ def test_labels_that_never_come_together(tmp_path: Path) -> None:
 
 def test_a_query_that_finds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alebrije.evaluate(Colour(), tests=["snc", "mig"], size="tiny", out=tmp_path, name="mine")
-    for command in ("results", "compare"):
+    for command in (["results"], ["compare", "--published"]):
         capsys.readouterr()
-        main([command, str(tmp_path), "--query", "model=mien"])
-        assert capsys.readouterr() == ("", "no values fit: no model is 'mien'; did you mean 'mine'?\n")
+        assert ended([*command, str(tmp_path), "--query", "model=mien", "--format", "csv"]) == 2
+        assert capsys.readouterr() == ("", "alebrije: no values fit: no model is 'mien'; did you mean 'mine'?\n")
     main(["results", str(tmp_path), "--query", "metric=snk,mig"])
     told = capsys.readouterr()
     assert told.err == "no metric is 'snk'; did you mean 'SNC'?\n"
     assert "MIG" in told.out
     main(["results", str(tmp_path), "--query", "value>3"])
     assert capsys.readouterr().err == "no values fit 'value>3'\n"
+
+
+def test_a_reference_needs_no_check(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "oracle"])
+    assert "can be evaluated" in capsys.readouterr().out
+
+
+def test_nobody_reads_to_the_end(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "alebrije", "eval", "oracle", "--tests", "snc", "--size", "tiny", "--out", "found"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    complaints = process.stderr.read()
+    process.wait(timeout=60)
+    assert "Traceback" not in complaints
+    assert "Errno" not in complaints
+    assert (tmp_path / "found" / "report.html").exists()
 
 
 def test_evaluate_refuses() -> None:

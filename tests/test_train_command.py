@@ -343,7 +343,7 @@ class TestInterruptions:
         if how == signal.SIGINT:
             assert process.returncode == 130
             lines = [line for line in complaints.splitlines() if not PROGRESS.fullmatch(line)]
-            assert lines == ["alebrije: stopped"]
+            assert lines == ["alebrije: stopped; the same command goes on from here"]
         else:
             assert process.returncode == -signal.SIGKILL
         stopped = checkpoints(tmp_path / "run")[-1].name

@@ -58,7 +58,7 @@ def _refuse_file(module: str, attribute: str) -> None:
 def nearest(wrong: str, known: list[str]) -> str:
     """The end of a sentence about a wrong name: the nearest that there is, or all unless there are very many."""
     by_lower = {one.lower(): one for one in reversed(known)}
-    near = difflib.get_close_matches(wrong.lower(), by_lower, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(wrong.lower(), by_lower, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {by_lower[near[0]]!r}?"
     return f"; there are {', '.join(known)}" if 0 < len(known) <= 20 else ""

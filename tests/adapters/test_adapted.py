@@ -36,8 +36,8 @@ class TestPreprocessing:
     @pytest.mark.parametrize(
         ("settings", "sentence"),
         [
-            ({"size": 0}, "size must be at least 1"),
-            ({"size": 2.5}, "size must be a whole number"),
+            ({"size": 0}, r"pixels \(size\) must be at least 1"),
+            ({"size": 2.5}, r"pixels \(size\) must be a whole number"),
             ({"mean": (0.5, 0.5)}, "mean must be a number for each of the three colours"),
             ({"std": (1.0, 0.0, 1.0)}, "std must be greater than 0"),
             ({"mean": float("nan")}, "mean must be a number for each"),
@@ -227,6 +227,8 @@ class TestOutputs:
             ({"a": codes, "b": codes}, "a dictionary with 'a', 'b'"),
             ({}, "a dictionary with nothing in it"),
             ((), "a tuple of nothing"),
+            (codes.tolist(), "returned a list of 7 parts, each a list, and it is not clear"),
+            ([[1.0], codes], r"returned a list of a list and a tensor \[7, 4\], and"),
             ("codes", "an object of type str"),
             ({"slots": codes}, r"slots that the model returned must have the shape \[B, K, D\]"),
             ({"slots": slots, "masks": masks[:, :1]}, "2 slots but 1 masks"),

@@ -14,7 +14,7 @@ from strangers import Network, Slots, mean_colour
 from torch import Tensor, nn
 
 from alebrije import models
-from alebrije.adapters import Adapted, CheckReport, Finding, check, load, look_before
+from alebrije.adapters import Adapted, CheckReport, Finding, check, load, look_before, looked_before
 from alebrije.errors import InputError
 
 
@@ -221,7 +221,10 @@ def test_embeddings(tmp_path: Path) -> None:
     assert report["images"].level == "note"
     codes[2, 1] = np.nan
     np.savez(tmp_path / "codes.npz", codes=codes)
-    assert "1 of the codes are not numbers" in check(f"embeddings:{tmp_path / 'codes.npz'}")["numbers"].sentence
+    assert "1 of the codes is not a number" in check(f"embeddings:{tmp_path / 'codes.npz'}")["numbers"].sentence
+    codes[3, 1] = np.inf
+    np.savez(tmp_path / "codes.npz", codes=codes)
+    assert "2 of the codes are not numbers" in check(f"embeddings:{tmp_path / 'codes.npz'}")["numbers"].sentence
     np.savez(tmp_path / "codes.npz", codes=np.ones((5, 4)))
     assert check(f"embeddings:{tmp_path / 'codes.npz'}")["reacts"].level == "problem"
 
@@ -274,3 +277,34 @@ class TestLookBefore:
         np.savez(tmp_path / "codes.npz", codes=np.eye(4, dtype=np.float32))
         with pytest.raises(InputError, match="does not say which images"):
             look_before(load(f"embeddings:{tmp_path / 'codes.npz'}"))
+
+    def test_embeddings_with_a_code_that_is_not_a_number(self, tmp_path: Path) -> None:
+        codes, images = np.eye(4, dtype=np.float32), np.eye(4, 48, dtype=np.uint8).reshape(4, 3, 4, 4)
+        np.savez(tmp_path / "codes.npz", codes=codes, images=images)
+        assert look_before(load(f"embeddings:{tmp_path / 'codes.npz'}")) == []
+        codes[2, 1] = np.nan
+        np.savez(tmp_path / "codes.npz", codes=codes, images=images)
+        with pytest.raises(InputError, match="1 of the codes is not a number, or infinite; embed this image again"):
+            look_before(load(f"embeddings:{tmp_path / 'codes.npz'}"))
+
+    def test_advice_about_the_size_is_right_everywhere(self) -> None:
+        fixed = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 4))
+        with pytest.raises(InputError, match="--pixels on the command line, pixels= in evaluate, size= in check"):
+            look_before(Adapted(fixed))
+        assert look_before(Adapted(fixed), pixels=16) == []
+
+    def test_who_passed_is_remembered(self) -> None:
+        network = Network()
+        adapted = Adapted(network)
+        assert not looked_before(adapted)
+        look_before(adapted)
+        assert looked_before(Adapted(network))
+        assert not looked_before(Adapted(network, batch=2))
+        nn.init.ones_(network.fc.bias)
+        assert not looked_before(adapted)
+
+    def test_who_was_refused_or_cannot_be_told_is_not_remembered(self) -> None:
+        flat = Adapted(lambda images: images.mean((2, 3)) / 0)
+        with pytest.raises(InputError):
+            look_before(flat)
+        assert not looked_before(flat)

@@ -143,9 +143,8 @@ class TestEmbeddings:
         order = [6, 0, 0, 3]
         assert encoder(images[order]).codes.numpy() == pytest.approx(self.codes[order])
         assert encoder(images[order] / 255).codes.numpy() == pytest.approx(self.codes[order])
-        with pytest.raises(
-            InputError, match="codes for 7 images and this is not one of them: embeddings cannot encode"
-        ):
+        words = "codes of 7 different images, and the image asked for is not one of them: embeddings cannot encode"
+        with pytest.raises(InputError, match=words):
             encoder(images.flip(3))
 
     def test_what_alebrije_made(self, tmp_path: Path) -> None:

@@ -12,7 +12,19 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from fake_studies import HOSTILE, LONG, analogies, everything, fail, groupings, hostile, neurons, put, value
+from fake_studies import (
+    HOSTILE,
+    LONG,
+    analogies,
+    everything,
+    fail,
+    groupings,
+    hostile,
+    imaginations,
+    neurons,
+    put,
+    value,
+)
 
 from alebrije.errors import InputError
 from alebrije.report import page
@@ -20,6 +32,7 @@ from alebrije.report.charts import Bar, as_inline_svg, bars, styled
 from alebrije.report.commands import NAME, derived_command, note_command, noted_commands
 from alebrije.report.findings import read_findings
 from alebrije.report.page import write_figures, write_report
+from alebrije.report.words import Verdict
 from alebrije.results import Estimate, Value
 from alebrije.studies.folder import Folder
 
@@ -83,7 +96,7 @@ def test_it_has_a_section_for_each_instrument_and_a_verdict_for_each_model(text,
 
 def test_the_summary_speaks_in_words(read):
     assert "It fails the hard negatives drop and size under occlusion" in read.text
-    assert "Not examined: the model has no masks." in read.text
+    assert "No verdict: the model has no masks." in read.text
     assert "One of its cells failed." in read.text
 
 
@@ -169,7 +182,87 @@ def test_values_without_numbers_and_cells_without_samples_are_no_reason_to_fail(
     put(folder, "grouping", {"model": "a"}, {"fg-ari": null})
     put(folder, "neurons", {"model": "a"}, {"SNC": null, "CG accuracy": null})
     read = Reader(write_report(folder, tmp_path / "report.html").read_text())
-    assert read.text.count("Not examined: there is nothing to see.") == 4
+    assert read.text.count("No verdict: there is nothing to see.") == 3
+    assert "No verdict on single neurons: there is nothing to see." in read.text
+    assert "Not examined" not in read.text
+
+
+@pytest.mark.parametrize(
+    ("study", "values", "needed"),
+    [
+        ("analogy", {"tre": 0.5}, "No verdict: it needs COAT, which was not asked for."),
+        ("imagination", {"gap": 0.5}, "No verdict: it needs skill, which was not asked for."),
+        ("grouping", {"ari": 0.5}, "No verdict: it needs FG-ARI, which was not asked for."),
+        ("neurons", {"MIG": 0.5}, "No verdict on single neurons: it needs SNC, which was not asked for."),
+    ],
+)
+def test_what_a_verdict_lacks_is_named(tmp_path, study, values, needed):
+    folder = Folder(tmp_path / "study")
+    put(folder, study, {"model": "a"}, values)
+    assert page.verdicts(folder)["a"][study] == Verdict("none", needed)
+    fail(folder, study, {"model": "a", "seed": 1})
+    told = page.verdicts(folder)["a"][study].text
+    assert told == needed.replace("asked for", "computed") + " One of its cells failed."
+
+
+def test_accuracy_of_factors_alone_is_enough_for_a_verdict(tmp_path):
+    folder = Folder(tmp_path / "study")
+    put(folder, "imagination", {"model": "a"}, {"factor accuracy": value(0.95)})
+    assert page.verdicts(folder)["a"]["imagination"].mark == "good"
+
+
+def test_what_an_encoder_learned_from_is_said(tmp_path):
+    folder = Folder(tmp_path / "study")
+    seen = {"all": "all combinations", "other": "training combinations of alpha 0.2", "own": "training combinations"}
+    for model, saw in {**seen, "stranger": None, "pixels": None}.items():
+        labels = {"model": model, "alpha": 0.6, "drawn_by": "head", **({"encoder_saw": saw} if saw else {})}
+        put(folder, "imagination", labels, {"out-of-distribution error": value(3.0), "skill": value(0.9, 0.01)})
+    told = {name: found["imagination"].text for name, found in page.verdicts(folder).items()}
+    assert "Only the head has not seen the new combinations" in told["all"]
+    assert "The encoder learned at another alpha than that of the test (0.2)." in told["other"]
+    assert all("ncoder" not in told[name] for name in ("own", "stranger", "pixels"))
+    text = Reader(write_report(folder, tmp_path / "report.html").read_text()).text
+    listed = "all combinations: all; training combinations of alpha 0.2: other; training combinations: own"
+    assert f"{listed}; not known: stranger." in text
+
+
+def test_a_model_worse_than_the_source_is_not_partly_right(tmp_path):
+    folder = Folder(tmp_path / "study")
+    errors = {"out-of-distribution error": value(86.6), "error of an unchanged image": value(55.4)}
+    put(folder, "imagination", {"model": "a"}, {**errors, "skill": value(0.64, 0.02)})
+    verdict = page.verdicts(folder)["a"]["imagination"]
+    assert verdict.mark == "chance"
+    assert "worse than showing the source unchanged: error 86.6 against 55.4" in verdict.text
+
+
+def test_what_was_done_to_slots_is_named_with_the_score(tmp_path):
+    folder = Folder(tmp_path / "study")
+    for variant, score in {"raw": 0.85, "no-duplicates": 0.92}.items():
+        put(folder, "analogy", {"model": "a", "corpus": "occluded", "variant": variant}, {"coat": value(score, 0.01)})
+    assert "COAT 0.92 without duplicate slots, 0.85 raw" in page.verdicts(folder)["a"]["analogy"].text
+
+
+def test_the_slots_that_groups_were_judged_by_are_named(tmp_path):
+    folder = Folder(tmp_path / "study")
+    groupings(folder, {"slot-attention": 0.8, "noise": 0.5}, 32)
+    told = page.verdicts(folder)
+    assert "Test slots: 3, 5 and 7, as in training." in told["slot-attention"]["grouping"].text
+    assert "slots" not in told["noise"]["grouping"].text
+
+
+def test_columns_say_what_is_better_of_the_model_alone_and_which_accuracy_is_corrected(tmp_path):
+    folder = Folder(tmp_path / "study")
+    imaginations(folder, {"vae": 0.4}, 32)
+    put(folder, "neurons", {"model": "vae", "pair": "size 0, shape 0"}, {"CG shape": value(0.5), "SNC": value(0.5)})
+    put(folder, "neurons", {"model": "vae"}, {"CG accuracy": value(0.5), "SNC": value(0.5)})
+    grids = [grid for section in page.sections_of(read_findings(folder)) for grid in section.grids]
+    hints = {name: hint for grid in grids for name, hint in grid.hints.items()}
+    assert hints["out-of-distribution error"] == "lower is better"
+    for yardstick in ("error of an unchanged image", "factor accuracy of true images"):
+        assert hints[yardstick] == "a yardstick, not the model's"
+    notes = " ".join(grid.note for grid in grids)
+    assert "CG accuracy is corrected for chance" in notes
+    assert "CG shape: plain shares that are right" in notes
 
 
 def test_samples_and_details_of_another_shape_are_left_out(tmp_path):

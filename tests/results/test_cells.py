@@ -219,6 +219,12 @@ class TestResult:
         assert from_text(text.encode()).cell.labels == labels
         assert from_text(text.replace("\n", "\r\n").encode()) == written, "line ends change when files travel"
 
+    def test_a_fault_is_told_in_the_words_of_the_error(self) -> None:
+        cell = Cell(study="neurons", inputs={"seed": 0})
+        assert Result.failed(cell, InputError("it is too big"), seconds=1).fault == "it is too big"
+        assert Result.failed(cell, ValueError("no"), seconds=1).fault == "ValueError: no"
+        assert Result.done(cell, {"SNC": 0.5}, seconds=1).fault == ""
+
     def test_failures_keep_the_end_of_their_traceback(self) -> None:
         def deep(n: int) -> None:
             raise ValueError("no \udcff" + "x" * 30_000 + " the end") if n == 0 else deep(n - 1)

@@ -7,6 +7,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from alebrije.results import Estimate, Table, folded
+from alebrije.results.folding import without_lone_seeds
 
 
 def made(*rows: dict[str, Any]) -> Table:
@@ -34,6 +35,14 @@ def test_seeds_stay_where_some_value_has_more() -> None:
     assert "(n=1)" in text
     assert "(n=3)" in text
     assert "one seed each" not in text
+
+
+def test_single_seeds_are_left_out_of_other_forms_too() -> None:
+    alone = Table(("model", "value"), ({"model": "ae", "value": Estimate(0.5, n=1)},))
+    several = Table(("model", "value"), ({"model": "ae", "value": Estimate(0.5, n=3)},))
+    assert "n=1" in alone.render("markdown")
+    assert "n=1" not in without_lone_seeds(alone).render("markdown")
+    assert without_lone_seeds(several) is several
 
 
 def test_what_has_no_value_does_not_count_as_seeds() -> None:

@@ -19,7 +19,7 @@ from alebrije.adapters.embeddings import Embeddings
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.metrics.analogy import HARD_NEGATIVES
-from alebrije.results import Result
+from alebrije.results import Result, Value
 from alebrije.results.cells import Label
 from alebrije.studies import analogy, analogy_files
 from alebrije.studies.analogy import EXTENTS, STUDY
@@ -247,8 +247,10 @@ class Constant(nn.Module):
 
 def test_a_constant_code_has_no_score_but_a_reason(folder: Folder, references: Found) -> None:
     subject = Model(adapters.load(Constant()))
-    results = found(folder, Ask(size="tiny", subjects=(subject,), only_subjects=True), "corpus")
-    values = results[("occluded",)].values
+    ask = Ask(size="tiny", subjects=(subject,), only_subjects=True)
+    with pytest.raises(InputError, match="it gives all images the same codes"):
+        run_study(STUDY, folder, ask)
+    values = {name: value for name, value in STUDY.jobs(folder, ask)[0].work().items() if isinstance(value, Value)}
     for metric in ("coat", "tre"):
         assert values[metric].score is None
         assert "same" in str(values[metric].reason)
@@ -268,7 +270,8 @@ def only(folder: Folder, subject: Subject) -> Found:
 
 @pytest.mark.parametrize("shape", [(2, 5), (2, 3, 5)])
 def test_embeddings_of_other_images_have_no_score_but_a_reason(folder: Folder, shape: tuple[int, ...]) -> None:
-    table = Embeddings("codes.npz", {"codes": np.ones(shape, "f4"), "images": np.zeros((2, 3, 4, 4), "u1")})
+    codes = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+    table = Embeddings("codes.npz", {"codes": codes, "images": np.zeros((2, 3, 4, 4), "u1")})
     results = only(folder, Model(Adapted(table, name="table")))
     assert {variant for _, variant in results} == (set(VARIANTS) if len(shape) == 3 else {None})
     for result in results.values():

@@ -161,7 +161,7 @@ def test_pixels_at_hand_are_those_by_name(folder: Folder) -> None:
 
 
 def test_who_cannot_be_shown_the_images_has_a_reason(folder: Folder) -> None:
-    codes = {"codes": np.ones((2, 3, 5), "f4"), "masks": np.ones((2, 3, 4, 4), "f4")}
+    codes = {"codes": np.arange(30, dtype="f4").reshape(2, 3, 5), "masks": np.ones((2, 3, 4, 4), "f4")}
     table = Embeddings("codes.npz", {**codes, "images": np.zeros((2, 3, 4, 4), "u1")})
     (stored,) = examined(folder, Model(Adapted(table, name="table"))).values()
     assert all(value.score is None and "codes.npz" in str(value.reason) for value in stored.values.values())
@@ -293,5 +293,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
         STUDY.jobs(Folder(tmp_path), Ask(size="tiny", models=("i2i-cnn",)))
     with pytest.raises(InputError, match="no world"):
         STUDY.jobs(Folder(tmp_path), Ask(size="tiny", worlds=("clever",)))
+    with pytest.raises(InputError, match="several objects, and rooms has one in each; take sprites"):
+        STUDY.jobs(Folder(tmp_path), Ask(size="tiny", worlds=("sprites", "rooms")))
     with pytest.raises(InputError, match="slot-attention"):
         STUDY.jobs(Folder(tmp_path), Ask(size="tiny", models=("slot-atention",)))

@@ -113,12 +113,12 @@ def test_samples_are_kept_for_pictures(folder: Folder, marks: Mapping[str, Resul
 def test_the_truth_has_no_error_and_is_read_as_the_truth(folder: Folder, marks: Mapping[str, Result]) -> None:
     shown = {lot: TINY.episodes(folder, lot, 256) for lot in ("known", "test")}  # type: ignore[arg-type]
     known, new = (Imagined(each, each.target.float() / 255) for each in shown.values())
-    found = errors(known, new, seed=0)
+    found = errors(known, new)
     assert found["out-of-distribution error"].score == 0
     assert found["skill"].score == 1
     assert found["gap"].score is None
     assert found["gap"].reason
-    read = factors_read(Course("sprites", 32, **EXTENTS["tiny"].course).reader(folder), known, new, seed=0)
+    read = factors_read(Course("sprites", 32, **EXTENTS["tiny"].course).reader(folder), known, new)
     assert read["factor accuracy"].score == read["factor accuracy of true images"].score
     assert read["factor accuracy"].score == score(marks["noise"], "factor accuracy of true images")
     assert read["shape accuracy"].score == read["shape accuracy"].details["of true images"]
@@ -127,11 +127,11 @@ def test_the_truth_has_no_error_and_is_read_as_the_truth(folder: Folder, marks: 
 def test_lpips_is_null_without_weights(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(folder.path / "nowhere"))
     shown = TINY.episodes(folder, "test", 4)
-    found = perceptual(Imagined(shown, shown.target.float() / 255), seed=0)
+    found = perceptual(Imagined(shown, shown.target.float() / 255))
     assert found.score is None
     assert "weights" in str(found.reason)
     small = Setting("sprites", "S-A", 0.6, 16).episodes(folder, "test", 2)
-    assert "pixels" in str(perceptual(Imagined(small, small.target.float() / 255), seed=0).reason)
+    assert "pixels" in str(perceptual(Imagined(small, small.target.float() / 255)).reason)
 
 
 def test_the_weights_of_lpips_are_among_the_inputs(
@@ -283,8 +283,9 @@ def test_only_what_is_wanted(folder: Folder) -> None:
     (each,) = examinations(folder, Ask(size="tiny", models=("noise",), metrics=("skill",)), ("skill",))
     assert each.course is None
     assert jobs(folder, Ask(size="tiny", metrics=("coat",))) == []
-    (alone,) = jobs(folder, Ask(size="tiny", models=("noise",), metrics=("alpha-efficiency",)))
-    assert "out-of-distribution error" in alone.cell.inputs["values"]
+    ask = Ask(size="tiny", models=("noise",), metrics=("alpha-efficiency",), alphas=(0.2, 0.6))
+    for job in jobs(folder, ask):
+        assert "out-of-distribution error" in job.cell.inputs["values"]
     assert set(METRICS) < set(STUDY.metrics)
 
 
@@ -305,6 +306,35 @@ def test_names_that_there_are_not(folder: Folder, change: dict[str, Any], word: 
 
 
 # --- Over alphas ---
+
+
+@pytest.mark.parametrize("alphas", [(), (0.2,), (0.2, 0.2)])
+def test_values_over_alphas_need_several(folder: Folder, alphas: tuple[float, ...]) -> None:
+    ask = Ask(size="tiny", models=("noise",), metrics=("Alpha-efficiency",), alphas=alphas)
+    with pytest.raises(InputError, match=r"alpha-efficiency needs two alphas or more, and there is only 0\.[26]"):
+        jobs(folder, ask)
+
+
+def test_values_over_alphas_need_a_whole_study(folder: Folder) -> None:
+    ask = Ask(size="small", subjects=(Noise(),), only_subjects=True, metrics=("mean gap",))
+    with pytest.raises(InputError, match="mean gap is found by a study alone"):
+        jobs(folder, ask)
+
+
+def test_what_is_the_same_for_all_has_the_same_interval(marks: Mapping[str, Result]) -> None:
+    for name in ("error of the best constant image", "error of an unchanged image"):
+        found = [result.values[name].interval for result in marks.values()]
+        assert found[0] is not None
+        assert found.count(found[0]) == len(found) > 1
+
+
+def test_an_interval_does_not_depend_on_what_else_is_asked(folder: Folder, marks: Mapping[str, Result]) -> None:
+    ask = Ask(size="tiny", models=("noise",), metrics=("skill",))
+    (job,) = jobs(folder, ask)
+    assert job.cell.key != marks["noise"].key
+    found = job.work()["skill"]
+    assert isinstance(found, Value)
+    assert found.interval == marks["noise"].values["skill"].interval
 
 
 def _result(model: str, alpha: float, error: float, seed: int = 0) -> Result:

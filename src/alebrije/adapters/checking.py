@@ -23,7 +23,9 @@ Level = Literal["ok", "note", "problem"]
 _SCENES = 8
 _EXACT, _CLOSE = 1e-4, 1e-2  # differences, as parts of how much the codes of different images differ
 _BEARS_ON_SCORES = ("output", "repeats", "batches")  # of what is only noted
+_GIVE_SIZE = "give the size that it takes: --pixels on the command line, pixels= in evaluate, size= in check"
 _MANY_SLOTS = 32  # more are likely the tokens of a transformer
+_LOOKED_AT: set[tuple[str, int, str] | None] = set()  # models that passed in this process
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,11 @@ def check(
     return CheckReport(adapted.name, tuple(_Check(adapted).findings()))
 
 
-def look_before(adapted: Adapted) -> list[str]:
+def look_before(adapted: Adapted, pixels: int | None = None) -> list[str]:
     """A quick look at a model before it is evaluated, without what only people want to know, as of its speed.
 
     One whose scores would mean nothing is refused; the sentences that are given are what else bears on its scores.
+    A model that does not say which size it takes sees images of so many `pixels` a side.
 
     >>> look_before(Adapted(lambda images: images.mean((2, 3))))
     []
@@ -124,19 +127,33 @@ def look_before(adapted: Adapted) -> list[str]:
     if isinstance(adapted.model, Embeddings):
         found = _of_embeddings(adapted, adapted.model)
     else:
-        found = _Check(adapted).relied_on()
+        found = _Check(adapted, pixels).relied_on()
     if spoilt := [one for one in found if one.spoils]:  # the last explains those before it
         raise InputError(f"{adapted.name} cannot be evaluated as it is: {_within(spoilt[-1], adapted.name)}")
+    _LOOKED_AT.add(_identity(adapted))
     told = [one for one in found if one.level == "problem" or (one.level == "note" and one.about in _BEARS_ON_SCORES)]
     return [f"{adapted.name}: {_within(one, adapted.name)}" for one in told]
+
+
+def looked_before(adapted: Adapted) -> bool:
+    """Whether `look_before` has let this model pass in this process; weights that have changed make it another."""
+    return _identity(adapted) in _LOOKED_AT - {None}
+
+
+def _identity(adapted: Adapted) -> tuple[str, int, str] | None:
+    """What its codes depend on; None where that cannot be told."""
+    try:
+        return adapted.fingerprint, adapted.batch, adapted.device.type
+    except InputError:
+        return None
 
 
 class _Check:
     """One look at a model that encodes images."""
 
-    def __init__(self, adapted: Adapted) -> None:
+    def __init__(self, adapted: Adapted, pixels: int | None = None) -> None:
         self.adapted = adapted
-        size = adapted.preprocessing.size or UNKNOWN_SIZE
+        size = adapted.preprocessing.size or pixels or UNKNOWN_SIZE
         world = get_world("sprites")
         self.scenes = world.render(world.sample(_SCENES, seed=0), size).images
         self.training = any(part.training for module in adapted.modules for part in module.modules())
@@ -156,7 +173,7 @@ class _Check:
         try:
             raw = self.adapted.run(prepared)
         except InputError as error:
-            mend = "see that it takes floats [B, 3, H, W]; if it takes one size only, give size=... (or --pixels)"
+            mend = f"see that it takes floats [B, 3, H, W]; if it takes one size only, {_GIVE_SIZE}"
             return [*found, Finding("output", "problem", _sentence(str(error)), mend, spoils=True)]
         try:
             encoding, how = read(raw, before)
@@ -274,14 +291,14 @@ class _Check:
         mend = "return the mean of what is sampled; give F.dropout training=self.training"
         if codes.ndim == 3:
             sentence = "Its slots depend on random numbers; they are seeded by the images, so results can be repeated."
-            return Finding("repeats", "note", sentence, "evaluate with several seeds")
+            return Finding("repeats", "note", sentence)
         noise = float((codes - reseeded).std() / 2**0.5)
         share = noise / max(float((codes - codes.mean(0)).std()), 1e-30)
         if share > 0.5:
             sentence = f"Its codes are random: {min(share, 1):.0%} of what tells images apart is noise."
             return Finding("repeats", "problem", sentence, mend, spoils=True)
         sentence = f"Its codes are partly random ({share:.1%} of their spread); the seed is fixed by the images."
-        return Finding("repeats", "note", sentence, f"{mend}; or keep it, with more seeds")
+        return Finding("repeats", "note", sentence, f"{mend}; or keep it: results can be repeated")
 
     def _batches(self, codes: Tensor) -> Finding:
         order = torch.arange(_SCENES).flip(0)
@@ -328,8 +345,9 @@ def _of_embeddings(adapted: Adapted, table: Embeddings) -> list[Finding]:
         found.append(Finding("output", "ok", f"It holds {what} {list(codes.shape)} of {len(codes):,} images."))
         if not bool(codes.isfinite().all()):
             rows = int((~codes.isfinite()).flatten(1).any(1).sum())
-            sentence = f"{rows:,} of the {what} are not numbers, or infinite."
-            found.append(Finding("numbers", "problem", sentence, "embed these images again"))
+            verb, again = ("is not a number", "this image") if rows == 1 else ("are not numbers", "these images")
+            sentence = f"{rows:,} of the {what} {verb}, or infinite."
+            found.append(Finding("numbers", "problem", sentence, f"embed {again} again", spoils=True))
         elif len(codes) > 1 and float((codes - codes[0]).abs().max()) <= 1e-6 * float(codes.abs().max()):
             sentence = f"All {what} are the same, whatever the images show."
             found.append(Finding("reacts", "problem", sentence, spoils=True))

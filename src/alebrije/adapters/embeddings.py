@@ -59,8 +59,8 @@ class Embeddings:
         found = [self.rows.get(key) for key in _keys(as_bytes(images).numpy())]
         if None in found:
             raise InputError(
-                f"{self.name} holds codes for {len(self.rows):,} images and this is not one of them: "
-                "embeddings cannot encode new images"
+                f"{self.name} holds codes of {_counted(len(self.rows), 'different image')}, and the image asked for is "
+                "not one of them: embeddings cannot encode new images"
             )
         places = [place for place in found if place is not None]
         parts: dict[str, Tensor] = {}
@@ -120,6 +120,10 @@ def _encoding(name: str, arrays: Mapping[str, Array], side: str) -> Encoding:
     if codes.ndim == 2:
         return Encoding(vector=tensor)
     return Encoding(slots=tensor, masks=None if masks is None else torch.from_numpy(masks.astype(np.float32)))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _keys(images: Array) -> list[bytes]:

@@ -55,12 +55,19 @@ def in_words(output: Any) -> str:
     if output is None:
         return "None"
     if isinstance(output, tuple | list):
-        parts = [in_words(part) for part in output[:4]] + ["more"] * (len(output) > 4)
+        parts = [_kind(part) for part in output[:4]] + ["more"] * (len(output) > 4)
+        if len(output) > 2 and len({_kind(part) for part in output}) == 1:
+            return f"a {type(output).__name__} of {len(output):,} parts, each {parts[0]}"
         listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
         return f"a {type(output).__name__} of {listed or 'nothing'}"
     if isinstance(output, Mapping):
         return f"a dictionary with {', '.join(repr(name) for name in list(output)[:8]) or 'nothing in it'}"
     return f"an object of type {type(output).__name__}"
+
+
+def _kind(part: Any) -> str:
+    """A part of what was returned, in words, without what is in it in turn."""
+    return f"a {type(part).__name__}" if isinstance(part, tuple | list) else in_words(part)
 
 
 def _read(output: Any, images: Tensor) -> tuple[Encoding, str]:
@@ -79,7 +86,7 @@ def _read(output: Any, images: Tensor) -> tuple[Encoding, str]:
         encoding, how = _from_tensor(_floats(name, tensor), images)
         return encoding, f"{how}, under {name!r}"
     if isinstance(output, tuple | list) and output:
-        return _from_tuple(tuple(output), images)
+        return _from_tuple(output, images)
     raise InputError(f"the model returned {in_words(output)}; {ACCEPTED}")
 
 
@@ -111,7 +118,7 @@ def _from_names(named: Mapping[str, Any], images: Tensor) -> tuple[Encoding, str
     return replace(encoding, **beside), how + "".join(f", with {part}" for part in beside)
 
 
-def _from_tuple(output: tuple[Any, ...], images: Tensor) -> tuple[Encoding, str]:
+def _from_tuple(output: tuple[Any, ...] | list[Any], images: Tensor) -> tuple[Encoding, str]:
     tensors = [part for part in output if isinstance(part, Tensor)]
     first = output[0]
     if isinstance(first, Tensor) and first.ndim == 3:

@@ -35,7 +35,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            whole_number("size", self.size, 1)
+            whole_number("pixels (size)", self.size, 1)
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and (len(values) != 3 or not all(map(math.isfinite, values))):
                 raise InputError(f"{name} must be a number for each of the three colours, not {values}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from alebrije.cli.scoring import Metrics, Score
 from alebrije.cli.training import Models, Train
 from alebrije.errors import DivergedError, InputError
 
+_GO_ON = ("Make", "Train", "Eval", "Study")  # commands that keep what is finished
 _DESCRIPTION = "Tells whether a vision model understands a scene as parts that recombine."
 _COMMANDS = (
     Annotated[Score, tyro.conf.subcommand("score")]
@@ -43,6 +45,7 @@ _COMMANDS = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs one subcommand; input that cannot be used ends in one sentence and exit code 2."""
+    command = None
     try:
         command = parsed(_COMMANDS, _DESCRIPTION, arguments)
         _speak()
@@ -51,6 +54,9 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # nobody reads on, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in it is thrown away at exit
+        sys.exit(1)
     except (OSError, DivergedError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             print(f"alebrije: {str(error.filename)[:40]!r}... is too long for the name of a file", file=sys.stderr)
@@ -58,7 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        print("alebrije: stopped", file=sys.stderr)
+        goes_on = type(command).__name__ in _GO_ON if command is not None else False
+        print(f"alebrije: stopped{'; the same command goes on from here' if goes_on else ''}", file=sys.stderr)
         sys.exit(130)
 
 

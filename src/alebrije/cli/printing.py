@@ -17,11 +17,11 @@ def show(table: object) -> None:
     Console(width=None if console.is_terminal else 160).print(table)
 
 
-def conclude(tally: Tally, last: str) -> None:
-    """Says what became of the cells, and ends with 1 if some failed."""
+def conclude(tally: Tally, last: str, told: bool = False) -> None:
+    """Says what became of the cells, and ends with 1 if some failed; `told` if it was said already which."""
     print(f"{tally}; {last}")
-    for result in tally.failed:
-        print(f"failed: {result.cell}: {(result.traceback or '').strip().rpartition(chr(10))[2]}", file=sys.stderr)
+    for result in () if told else tally.failed:
+        print(f"failed: {result.cell}: {result.fault}", file=sys.stderr)
     if tally.failed:
-        print("The tracebacks are in the results; the same command tries again.", file=sys.stderr)
+        print("The page has the tracebacks; the same command tries again.", file=sys.stderr)
         sys.exit(1)

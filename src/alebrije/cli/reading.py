@@ -49,7 +49,7 @@ class Results:
             results, older = latest(store.all())
         whole = table(results)
         found = whole.where(self.query or "")
-        _trouble(_unmet(found, whole, self.query))
+        _see_that_it_can_be_met(found, whole, self.query)
         if self.rows:
             found = found.pivot(self.rows, self.columns)
         elif not self.seeds:
@@ -59,7 +59,7 @@ class Results:
             _trouble([f"{older} older results have the labels of others, of other weights or settings: left out"])
         _trouble([f"{problem}" for problem in store.problems()])
         failed = [result for result in results if result.status == "failed"]
-        _trouble([f"failed: {each.cell}: {(each.traceback or '').rpartition(chr(10))[2]}" for each in failed])
+        _trouble([f"failed: {each.cell}: {each.fault}" for each in failed])
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ class Compare:
         """Compares and prints."""
         if not self.folders:
             raise InputError("there is nothing to compare; name at least one folder of results")
+        if len(self.folders) == 1 and not self.published:
+            raise InputError(f"{self.folders[0]} alone has nothing beside it; name another folder, or give --published")
         from alebrije.results import compare, latest, table
         from alebrije.studies.folder import opened
 
@@ -93,7 +95,7 @@ class Compare:
             found = type(found)(found.columns, tuple(beside))
         if not len(found):
             whole = table([result for store in stores for result in latest(store.all())[0]])
-            _trouble(_unmet(found, whole, self.query))
+            _see_that_it_can_be_met(found, whole, self.query)
         _print(found, self.format)
 
 
@@ -126,7 +128,7 @@ def _print(found: Table, form: Format) -> None:
     import sys
 
     from alebrije.results import folded
-    from alebrije.results.folding import WIDTH
+    from alebrije.results.folding import WIDTH, without_lone_seeds
 
     if not len(found):
         return
@@ -135,18 +137,20 @@ def _print(found: Table, form: Format) -> None:
     if form == "text":
         wide = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
         print(folded(shown, wide), end="")
+    elif form in ("markdown", "latex"):
+        print(without_lone_seeds(shown).render(form), end="")
     else:
         print(shown.render(form), end="")
 
 
-def _unmet(found: Table, whole: Table, query: str | None) -> list[str]:
-    """Why a query finds nothing, or less than it names."""
+def _see_that_it_can_be_met(found: Table, whole: Table, query: str | None) -> None:
+    """Raise an InputError if a query finds nothing because of what it names; tell what else it does not find."""
     sentences = whole.unmet(query) if query else []
-    if len(found):
-        return sentences
-    if not len(whole):
-        return ["there are no values here"]
-    return [f"no values fit: {'; '.join(sentences)}" if sentences else f"no values fit {query!r}"]
+    if not len(found) and sentences:
+        raise InputError(f"no values fit: {'; '.join(sentences)}")
+    if not len(found):
+        sentences = [f"no values fit {query!r}" if len(whole) else "there are no values here"]
+    _trouble(sentences)
 
 
 def _trouble(lines: list[str]) -> None:

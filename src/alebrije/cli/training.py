@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -44,7 +44,7 @@ class Models:
 class Train:
     """Train a model; the same command continues a run that was stopped. Several GPUs: start it with torchrun."""
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
     """A name from `alebrije models`."""
     out: Place
     """The folder of the run: its plan, history and checkpoints."""

@@ -12,6 +12,7 @@ from alebrije.errors import InputError
 from alebrije.metrics.arrays import Floats, Integers
 
 LEVEL = 0.95
+COMMON = 0  # the seed unless one is given: as many cases are resampled alike, so equal data have equal intervals
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,10 @@ class Interval:
     seed: int
 
 
-def resample_cases(cases: Floats, resamples: int, seed: int) -> Interval:
+def resample_cases(cases: Floats, resamples: int, seed: int = COMMON) -> Interval:
     """Percentiles of the mean of resampled cases [N]: for scores that are means over images, cases or rows.
 
-    >>> interval = resample_cases(np.arange(100.0), 1000, seed=0)
+    >>> interval = resample_cases(np.arange(100.0), 1000)
     >>> interval.low < 49.5 < interval.high
     True
     """
@@ -39,7 +40,7 @@ def resample_cases(cases: Floats, resamples: int, seed: int) -> Interval:
 
 
 def resample_rows(
-    score: Callable[[Integers], float], rows: int, estimate: float, resamples: int, seed: int
+    score: Callable[[Integers], float], rows: int, estimate: float, resamples: int, seed: int = COMMON
 ) -> Interval | None:
     """The estimate plus and minus Student's t times the standard deviation of `score(indices)` over resampled rows.
 

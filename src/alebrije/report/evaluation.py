@@ -19,7 +19,7 @@ from alebrije.errors import InputError
 from alebrije.models.catalog import suggestion
 from alebrije.named import nearest
 from alebrije.report.words import Verdict
-from alebrije.results import Cell, Result, Table, Value, table
+from alebrije.results import Cell, Result, Table, Value, folded, table
 from alebrije.studies.cells import Progress, Tally
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import SIZES, STUDY_NAMES, Ask, Size, planned, run_study, studies
@@ -102,12 +102,11 @@ class Report:
 
         lines = [in_words(self.verdicts), ""]
         shown = self.table()
-        columns = [name for name in shown.columns if name != "key" and any(row.get(name) for row in shown.rows)]
         if len(shown) > _MOST_ROWS:
             lines.append(f"{len(shown)} values; `alebrije results {shlex.quote(str(self.folder.path))}` prints them")
         elif len(shown):
-            lines.append(Table(tuple(columns), shown.rows).render("text").rstrip())
-        lines += [f"failed: {result.cell}: {_last_line(result)}" for result in self.results if result.traceback]
+            lines.append(folded(shown).rstrip())
+        lines += [f"failed: {result.cell}: {result.fault}" for result in self.results if result.traceback]
         return "\n".join(lines)
 
 
@@ -121,7 +120,7 @@ def _nothing_found(results: Sequence[Result], metric: str, labels: Mapping[str, 
         return f"{metric!r} is an instrument, not a value; its values here are {', '.join(own) or 'none'}"
     having = [one.cell for one in results if metric.lower() in {name.lower() for name in one.values}]
     if not having:
-        return f"there is no value {metric!r}{_instead(metric, names)}"
+        return f"there is no value {metric!r}{_not_asked(results, metric) or _instead(metric, names)}"
     for label, wanted in labels.items():
         known = list(dict.fromkeys(name for cell in having for name in cell.labels))
         if label not in known:
@@ -132,6 +131,16 @@ def _nothing_found(results: Sequence[Result], metric: str, labels: Mapping[str, 
     told = "; ".join(str(cell) for cell in having[:4])
     asked = " ".join(f"{label}={wanted}" for label, wanted in labels.items())
     return f"{metric!r} was found, but not with {asked} together; it was for {told}"
+
+
+def _not_asked(results: Sequence[Result], metric: str) -> str:
+    """The end of a sentence about the name of a metric that no result has; empty where it is no such name."""
+    for study in studies().values():
+        if metric.lower() in {name.lower() for name in study.metrics}:
+            failed = any(result.cell.study == study.name and result.traceback for result in results)
+            why = "was not among the tests, or its cell failed" if failed else "was not among the tests"
+            return f" here: it belongs to {study.name}, and {why}"
+    return ""
 
 
 def _instead(wrong: str, known: list[str]) -> str:
@@ -145,7 +154,7 @@ def evaluate(
     size: Size = "small",
     *,
     out: str | Path | None = None,
-    beside: Sequence[str] = (),
+    beside: str | Sequence[str] = (),
     device: str | torch.device | None = None,
     pixels: int | None = None,
     mean: float | Sequence[float] | None = None,
@@ -153,7 +162,7 @@ def evaluate(
     batch: int = 64,
     layer: str | None = None,
     name: str | None = None,
-    worlds: Sequence[str] = (),
+    worlds: str | Sequence[str] = (),
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Report:
@@ -175,7 +184,7 @@ def evaluate(
         raise InputError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
     if out is not None and not str(out).strip():
         raise InputError("out must be the name of a folder, and is empty")
-    wanted = chosen((tests,) if isinstance(tests, str) else tests)
+    wanted = chosen(_several(tests))
     subject: Subject
     if isinstance(encoder, str) and encoder in REFERENCES:
         subject = reference(encoder)
@@ -190,10 +199,10 @@ def evaluate(
         prepared = {"layer": layer, "input_size": pixels}
         subject = Model(loaded, more={name: value for name, value in prepared.items() if value is not None})
     place = subject.adapted.device if isinstance(subject, Model) else torch.device(device or "cpu")
-    subjects = [subject, *(reference(each) for each in beside if each != encoder)]
+    subjects = [subject, *(reference(each) for each in _several(beside) if each != encoder)]
     temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
     folder = Folder(temporary.name if temporary is not None else Path(out or "."))
-    common = Ask(size=size, subjects=tuple(subjects), worlds=tuple(worlds), device=str(place), only_subjects=True)
+    common = Ask(size=size, subjects=tuple(subjects), worlds=_several(worlds), device=str(place), only_subjects=True)
     asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
     known = studies()
     # all are planned before any is run, so that what cannot work is refused at once
@@ -206,6 +215,11 @@ def evaluate(
         tally += run_study(known[name], folder, ask, workers=workers, progress=progress)
     keys = frozenset(cell.key for cell in cells)
     return Report(str(subject.labels["model"]), folder, keys, tally, temporary)
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name, or several, as several."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _look_before(subject: Model, missing: Sequence[Cell]) -> None:
@@ -237,7 +251,3 @@ def chosen(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
         else:
             raise InputError(f"there is no test {test!r}{suggestion(test, [*known, *names])}")
     return {study: tuple(metrics or ()) for study, metrics in found.items()}
-
-
-def _last_line(result: Result) -> str:
-    return (result.traceback or "").strip().rpartition("\n")[2]

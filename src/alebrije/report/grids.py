@@ -8,6 +8,7 @@ from typing import Any
 
 from alebrije.report.findings import Findings, Group
 from alebrije.report.parts import Entry, Grid, slug
+from alebrije.report.words import listed
 from alebrije.results import Estimate
 from alebrije.results.compare import SIZE
 from alebrije.results.estimates import difference, within
@@ -15,6 +16,13 @@ from alebrije.results.rendering import visible
 
 _MOST_ROWS = 1_500
 _ROUNDING = 1e-7  # standard errors below this are of rounding alone
+_YARDSTICKS = (  # values that say nothing of the model, so that none is better
+    "error of an unchanged image",
+    "error of the best constant image",
+    "factor accuracy of true images",
+)
+_CORRECTED = "CG accuracy"
+_PLAIN = tuple(f"{setting} {feature}" for setting in ("CG", "linear CG") for feature in ("shape", "size", "both"))
 _FIRST = ("model", "corpus", "world", "rule", "alpha", "train_set", "variant")
 
 
@@ -32,6 +40,7 @@ def score_grids(findings: Findings, study: str) -> list[Grid]:
         ]
         left = len(groups) - len(rows)
         note = "Mean over seeds; below it the 95 % interval, over seeds where there are several, else over cases."
+        note += _kinds_of_accuracy(metrics)
         if left:
             note += f" {left:,} more rows are left out: alebrije results prints them all."
         hints = {metric: _hint(groups, metric) for metric in metrics}
@@ -146,7 +155,16 @@ def _label_entry(label: Any) -> Entry:
     return Entry(visible(str(label)), visible(str(label)).lower())
 
 
+def _kinds_of_accuracy(metrics: Sequence[str]) -> str:
+    """Which accuracies on held-out combinations are corrected for chance, and which are not."""
+    plain = [metric for metric in metrics if metric in _PLAIN]
+    corrected = f" {_CORRECTED} is corrected for chance: 0 is chance, 1 all right." if _CORRECTED in metrics else ""
+    return corrected + (f" {listed(plain)}: plain shares that are right, in which chance is left." if plain else "")
+
+
 def _hint(groups: Sequence[Group], metric: str) -> str:
+    if metric in _YARDSTICKS:
+        return "a yardstick, not the model's"
     value = next((found[0] for group in groups if (found := group.values(metric))), None)
     return f"{value.direction} is better" if value is not None and value.direction else ""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alebrije.results import Estimate
+from alebrije.results.estimates import digits
 
 Mark = Literal["good", "partly", "chance", "failed", "none"]
 
@@ -16,15 +17,24 @@ COAT_GOOD = 0.5
 SKILL_GOOD = 0.5
 FACTOR_RIGHT, FACTOR_WRONG = 0.9, 0.6  # shares of factors read rightly from a predicted image
 ARI_GOOD, APART = 0.8, 0.1  # FG-ARI; how far precision and recall must be apart to name a side
+ARI_FAIR = 0.5  # below it, that precision and recall are alike is no praise
 SNC_GOOD, NK_GOOD = 0.8, 0.5
 KEPT, LOST = 0.9, 0.5  # shares of an accuracy on the normal test set that count as kept on new combinations, and lost
+
+ALL_COMBINATIONS, OTHER_ALPHA = "all combinations", "training combinations of alpha "  # that an encoder saw
+NOT_ASKED = "which was not asked for"
+SLOTS: Mapping[str, str] = {  # how the slots of a code were chosen for COAT
+    "raw": "with all slots",
+    "no-duplicates": "without duplicate slots",
+    "no-duplicates+no-invisible": "without duplicate and invisible slots",
+}
 
 SIGNS: Mapping[Mark, tuple[str, str]] = {
     "good": ("●", "good"),
     "partly": ("◐", "partly"),
     "chance": ("○", "chance"),
     "failed": ("✕", "failed"),
-    "none": ("-", "not examined"),
+    "none": ("-", "no verdict"),
 }
 
 RULES: Mapping[str, str] = {
@@ -32,9 +42,10 @@ RULES: Mapping[str, str] = {
     "examined; partly: above chance; chance: 0, or not a single hard negative passed.",
     "imagination": f"good: of the factors that can be read from true images at least {FACTOR_RIGHT:.0%} are right in "
     f"predictions of new combinations (without such a reading, a skill of at least {SKILL_GOOD:g}); partly: better "
-    "than the best constant image, whose skill is 0; chance: no better than it.",
+    "than the best constant image, whose skill is 0; chance: no better than it, or worse than showing the source "
+    "unchanged, whatever the skill and the factors.",
     "grouping": f"good: FG-ARI of at least {ARI_GOOD:g}; partly: above chance; chance is 0. Too fine or too coarse: "
-    f"precision and recall are more than {APART:g} apart.",
+    f"precision and recall are more than {APART:g} apart; neither: they are not, and FG-ARI is at least {ARI_FAIR:g}.",
     "neurons": f"good: SNC of at least {SNC_GOOD:g}; partly: above chance, which is the SNC of shuffled codes where "
     "that was computed, else 0.",
 }
@@ -65,6 +76,16 @@ class Analogies:
 
     coat: Estimate
     passed: Mapping[str, bool]
+    variant: str | None = None  # how slots were chosen
+    raw: float | None = None  # COAT of all slots, where some were left out
+
+    @property
+    def told(self) -> str:
+        """The score, and what it would be of all slots."""
+        slots = SLOTS.get(self.variant or "")
+        chosen = f" {slots}" if slots else ""
+        raw = f", {rounded(self.raw)} raw" if self.raw is not None and self.variant != "raw" else ""
+        return f"{rounded(self.coat.value or 0.0)}{chosen}{raw}"
 
 
 @dataclass(frozen=True)
@@ -132,19 +153,28 @@ def over_settings(estimates: Sequence[Estimate]) -> Estimate | None:
     return Estimate(statistics.fmean(values), n=len(values))
 
 
+def no_verdict(needed: str, reason: str | None = None, about: str = "") -> Verdict:
+    """What a verdict lacks: a value that has none, for a reason, or one that was not computed.
+
+    >>> no_verdict("skill").text
+    'No verdict: it needs skill, which was not asked for.'
+    """
+    return Verdict("none", f"No verdict{about}: {reason or f'it needs {needed}, {NOT_ASKED}'}.")
+
+
 # ---------------------------------------------------------------------------------------------------------- analogy
 
 
 def analogy_verdict(corpora: Mapping[str, Analogies]) -> Verdict:
     """What COAT says; the occluded corpus decides where it was examined."""
     if not corpora:
-        return Verdict("none", "Not examined.")
+        return no_verdict("COAT")
     name = "occluded" if "occluded" in corpora else next(iter(corpora))
     decisive = corpora[name]
     value = decisive.coat.value
     assert value is not None
     where = {"occluded": " under occlusion", "unoccluded": " without occlusion"}.get(name, f" on {name}")
-    score = f"COAT {rounded(value)}"
+    score = f"COAT {decisive.told}"
     other = _without_occlusion(name, corpora)
     if at_chance(decisive.coat):
         none = f"Its codes do not add up{where}", f"Whether its codes add up{where} cannot be told"
@@ -170,7 +200,7 @@ def _without_occlusion(decisive: str, corpora: Mapping[str, Analogies]) -> str:
     if decisive != "occluded" or easy is None or easy.coat.value is None:
         return ""
     hard = corpora["occluded"].coat
-    text = f" Without occlusion: {rounded(easy.coat.value)}"
+    text = f" Without occlusion: {easy.told}"
     failed = [test for test, passed in easy.passed.items() if not passed]
     if failed:
         text += f", fails {listed(failed) if len(failed) < len(easy.passed) else 'all hard negatives'}"
@@ -187,15 +217,26 @@ def imagination_verdict(
     factors: Mapping[str, Factor],
     whole: Factor | None = None,
     settings: int = 1,
+    errors: tuple[float, float] | None = None,
+    encoder_saw: Sequence[str] = (),
 ) -> Verdict:
-    """What predictions of new combinations say: how good they are, and which of their parts are wrong."""
-    if skill is None and whole is None and not factors:
-        return Verdict("none", "Not examined.")
+    """What predictions of new combinations say: how good they are, and which of their parts are wrong.
+
+    `errors` are the model's on new combinations and that of the source unchanged; `encoder_saw` are the combinations
+    that its encoder learned from, in words.
+    """
+    if (skill is None or skill.value is None) and whole is None and not factors:
+        return no_verdict("skill", None if skill is None else skill.reason)
     over = f" Means over {settings} settings." if settings > 1 else ""
+    rest = f"{_factor_words(factors)}{over}{_saw(encoder_saw)}"
+    if errors is not None and errors[0] > errors[1]:
+        known = "" if skill is None or skill.value is None else f" (skill {rounded(skill.value)})"
+        head = f"It does not imagine new combinations{known}. It is worse than showing the source unchanged"
+        return Verdict("chance", f"{head}: error {digits(errors[0])} against {digits(errors[1])}.{rest}")
     if skill is not None and skill.value is not None and at_chance(skill):
         none = "It does not imagine new combinations", "Whether it imagines new combinations cannot be told"
         found = _no_better(none, skill, f"skill {rounded(skill.value)}", "than the best constant image")
-        return Verdict("chance", f"{found}.{_factor_words(factors)}{over}")
+        return Verdict("chance", f"{found}.{rest}")
     read = whole.new if whole is not None else over_settings([one.new for one in factors.values()])
     share_of = whole.share if whole is not None else statistics.fmean([one.share for one in factors.values()] or [0.0])
     said = "" if skill is None or skill.value is None else f"skill {rounded(skill.value)}"
@@ -211,10 +252,30 @@ def imagination_verdict(
     elif skill is not None and skill.value is not None:
         good, share = skill.value >= SKILL_GOOD, "which factors are right was not read"
     else:
-        return Verdict("none", "Not examined.")
+        return no_verdict("skill", None if skill is None else skill.reason)
     head = "It imagines new combinations" if good else "It imagines new combinations in part"
+    if not good and factors and all(map(_never_right, factors.values())):
+        head = "It predicts a part of the image but not the factors, be the combinations new or seen"
     details = "; ".join(part for part in (said, share) if part)
-    return Verdict("good" if good else "partly", f"{head} ({details}).{_factor_words(factors)}{over}")
+    return Verdict("good" if good else "partly", f"{head} ({details}).{rest}")
+
+
+def _saw(combinations: Sequence[str]) -> str:
+    """What is to be said of an encoder that did not learn from the training combinations of these very tasks."""
+    text = ""
+    if ALL_COMBINATIONS in combinations:
+        text += " Only the head has not seen the new combinations; the encoder has, so this is no test of it."
+    others = [saw.removeprefix(OTHER_ALPHA) for saw in dict.fromkeys(combinations) if saw.startswith(OTHER_ALPHA)]
+    if others:
+        some = "" if len(others) == len(set(combinations)) else " in some settings"
+        text += f" The encoder learned at another alpha than that of the test{some} ({listed(others)})."
+    return text
+
+
+def _never_right(factor: Factor) -> bool:
+    """Whether a factor is wrong on seen combinations too."""
+    seen = factor.seen.value if factor.seen is not None else None
+    return factor.share < FACTOR_WRONG and seen is not None and seen < FACTOR_WRONG
 
 
 def _factor_words(factors: Mapping[str, Factor]) -> str:
@@ -229,16 +290,15 @@ def _factor_words(factors: Mapping[str, Factor]) -> str:
         parts.append(f"{listed(right)} right ({_shares([shares[name] for name in right])})")
     if between:
         parts.append(f"{listed(between)} partly right ({_against([known[name] for name in between])})")
-    never = [name for name in wrong if (seen := known[name].seen) is not None and (seen.value or 0.0) < FACTOR_WRONG]
+    never = [name for name in wrong if _never_right(known[name])]
     lost = [name for name in wrong if name not in never]
     if lost:
         parts.append(f"{listed(lost)} wrong on new combinations ({_against([known[name] for name in lost])})")
+    sentences = [", ".join(parts)] if parts else []
     if never:
-        parts.append(f"{listed(never)} wrong even on seen combinations ({_against([known[name] for name in never])})")
-    if not parts:
-        return ""
-    text = ", ".join(parts)
-    return f" {text[0].upper()}{text[1:]}."
+        shown = _against([known[name] for name in never])
+        sentences.append(f"{listed(never)} wrong on seen combinations as well, so not because others are new ({shown})")
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in sentences)
 
 
 def _shares(shares: Sequence[float]) -> str:
@@ -262,25 +322,27 @@ def grouping_verdict(
     settings: int = 1,
     missing: str = "",
     best: tuple[str, float] | None = None,
+    slots: str = "",
 ) -> Verdict:
     """What the foreground scores say. Precision is low where objects are merged, recall where they are split.
 
-    `best` names the best of several settings and its FG-ARI.
+    `best` names the best of several settings and its FG-ARI, `slots` the numbers of slots that the verdict is about.
     """
     if ari is None or ari.value is None:
-        return Verdict("none", f"Not examined: {missing}." if missing else "Not examined.")
+        return no_verdict("FG-ARI", missing)
     score = f"FG-ARI {rounded(ari.value)}"
     found = f"; the best is {best[0]} with FG-ARI {rounded(best[1])}" if best is not None else ""
     over = f" Means over {settings} settings{found}." if settings > 1 else ""
+    over += f" Test slots: {slots}." if slots else ""
     if at_chance(ari):
         none = "Its groups have nothing to do with objects", "Whether its groups are objects cannot be told"
         return Verdict("chance", f"{_no_better(none, ari, score)}.{over}")
     good = ari.value >= ARI_GOOD
     head = "It groups pixels into objects" if good else "It groups pixels into objects in part"
-    return Verdict("good" if good else "partly", f"{head} ({score}).{_side(precision, recall)}{over}")
+    return Verdict("good" if good else "partly", f"{head} ({score}).{_side(precision, recall, ari.value)}{over}")
 
 
-def _side(precision: Estimate | None, recall: Estimate | None) -> str:
+def _side(precision: Estimate | None, recall: Estimate | None, ari: float) -> str:
     if precision is None or recall is None or precision.value is None or recall.value is None:
         return ""
     both = f"precision {rounded(precision.value)}, recall {rounded(recall.value)}"
@@ -289,7 +351,7 @@ def _side(precision: Estimate | None, recall: Estimate | None) -> str:
         return f" Too fine: objects are split ({both})."
     if apart < -APART:
         return f" Too coarse: objects are merged ({both})."
-    return f" Neither too fine nor too coarse ({both})."
+    return f" Neither too fine nor too coarse ({both})." if ari >= ARI_FAIR else ""
 
 
 # ---------------------------------------------------------------------------------------------------------- neurons
@@ -311,20 +373,21 @@ def neurons_verdict(
     general = _generalisation(new, normal)
     over = f" Means over {settings} settings." if settings > 1 else ""
     if snc is None or snc.value is None:
-        return Verdict("none", f"Not examined{f': {missing}' if missing else ''}.{general}")
+        return Verdict("none", f"{no_verdict('SNC', missing, ' on single neurons').text}{general}")
     score = f"SNC {rounded(snc.value)}"
     if at_chance(snc, chance):
         luck = f", shuffled codes {rounded(chance)}" if chance else ""
         none = "No neuron holds a factor", "Whether single neurons hold factors cannot be told"
         return Verdict("chance", f"{_no_better(none, snc, score + luck, chance=chance)}.{general}{over}")
-    alone = ""
+    alone = shared = ""
     if knockout is not None and knockout.value is not None:
         is_alone = knockout.value >= NK_GOOD
-        alone = ", and that one alone" if is_alone else "; others know it too"
+        alone = ", and that one alone" if is_alone else "; the other neurons hold it as well"
+        shared = ", and the others hardly do" if is_alone else "; the other neurons hold them as well"
         score += f", NK {rounded(knockout.value)}"
     if snc.value >= SNC_GOOD:
         return Verdict("good", f"One neuron holds each factor{alone} ({score}).{general}{over}")
-    return Verdict("partly", f"Single neurons hold the factors in part{alone} ({score}).{general}{over}")
+    return Verdict("partly", f"Single neurons hold the factors in part{shared} ({score}).{general}{over}")
 
 
 def _generalisation(new: Estimate | None, normal: Estimate | None) -> str:

@@ -254,6 +254,12 @@ class Result(Strict):
             raise InputError("a result that failed has no values")
         return self
 
+    @property
+    def fault(self) -> str:
+        """Why it failed, in the words of the error; empty if it did not."""
+        last = (self.traceback or "").strip().rpartition("\n")[2]
+        return last.removeprefix(f"{InputError.__module__}.{InputError.__qualname__}: ")
+
     @classmethod
     def done(
         cls, cell: Cell, values: Mapping[str, Value | float], *, seconds: float, machine: Machine | None = None

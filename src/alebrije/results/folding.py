@@ -34,9 +34,9 @@ def folded(table: Table, width: int = WIDTH) -> str:
     <BLANKLINE>
     """
     columns = [name for name in table.columns if name != "key"]
-    rows, seeds = _without_lone_seeds(table.rows)
+    rows = without_lone_seeds(table).rows
     shared = _shared(columns, rows)
-    caption = "; ".join(filter(None, (_pairs(shared), seeds)))
+    caption = "; ".join(filter(None, (_pairs(shared), "one seed each" if rows != table.rows else "")))
     left = [name for name in columns if name not in shared]
     parts = [_part(name, left, some, width) for name, some in _by_study(left, rows).items()]
     return "\n".join([f"{textwrap.fill(caption, width)}\n"] * bool(caption) + parts)
@@ -75,16 +75,16 @@ def _shared(columns: Sequence[str], rows: Sequence[Row]) -> dict[str, Any]:
     return {} if len(found) + len(values) == len(columns) else found  # a row needs a name
 
 
-def _without_lone_seeds(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
-    """The rows without "(n=1)" behind each value where no value has more seeds, and the words for that."""
-    counts = {cell.n for row in rows for cell in row.values() if isinstance(cell, Estimate) and cell.value is not None}
-    if counts - {None} != {1}:
-        return rows, ""
-    bare = [
+def without_lone_seeds(table: Table) -> Table:
+    """The same table, without "(n=1)" behind each value where no value has more seeds."""
+    cells = [cell for row in table.rows for cell in row.values() if isinstance(cell, Estimate)]
+    if {cell.n for cell in cells if cell.value is not None} - {None} != {1}:
+        return table
+    bare = (
         {name: replace(cell, n=None) if isinstance(cell, Estimate) else cell for name, cell in row.items()}
-        for row in rows
-    ]
-    return bare, "one seed each"
+        for row in table.rows
+    )
+    return Table(table.columns, tuple(bare))
 
 
 def _put_together(columns: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[Row]]:

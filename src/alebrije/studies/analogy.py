@@ -35,7 +35,7 @@ from alebrije.studies.analogy_files import Rows
 from alebrije.studies.cells import Job
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, Size, Study
-from alebrije.studies.subjects import REFERENCES, Model, Subject, Trained, View, reference, subject_of
+from alebrije.studies.subjects import REFERENCES, Model, Subject, Trained, View, reference, stranger, subject_of
 from alebrije.studies.views import NotExaminedError
 from alebrije.train.plan import Plan, plan
 from alebrije.train.sources import known_factors
@@ -169,7 +169,8 @@ def _job(folder: Folder, ask: Ask, subject: Subject, corpus: Corpus, variant: st
         "protocol": PROTOCOL,
     }
     cell = Cell(study="analogy", labels=labels, inputs=inputs)
-    return Job(cell, partial(work, folder, cell, subject, corpus, variant, tuple(wanted), ask.device))
+    task = partial(work, folder, cell, subject, corpus, variant, tuple(wanted), ask.device)
+    return Job(cell, task, stranger(subject), corpus.pixels)
 
 
 def _told(subject: Subject) -> dict[str, Label]:
@@ -194,18 +195,18 @@ def work(
     try:
         seen = codes_of(subject, corpus, folder, device, kept=variant is not None)
         if "fg-ari" in wanted:
-            values["fg-ari"] = _grouping(views["d"], seen, cell.seed)
+            values["fg-ari"] = _grouping(views["d"], seen)
         codes = processed(seen, variant)
     except NotExaminedError as error:
         return {name: values[name] if name in values else _null(find(name), str(error)) for name in wanted}
-    values |= {name: _analogy(find(name), codes, cell.seed) for name in COAT_METRICS if name in wanted}
+    values |= {name: _analogy(find(name), codes) for name in COAT_METRICS if name in wanted}
     if "tre" in wanted:
         values["tre"] = _composition(views, codes)
     _keep(folder, cell, subject, views, codes)
     return {name: values[name] for name in wanted}
 
 
-def _analogy(record: Record, codes: Mapping[str, Rows], seed: int) -> Value:
+def _analogy(record: Record, codes: Mapping[str, Rows]) -> Value:
     """COAT with the verdict of its hard negatives."""
     negatives = {name: codes[name] for name in HARD_NEGATIVES if name in codes}
     answer = record(*(codes[role] for role in QUADRUPLE), negatives)
@@ -217,7 +218,7 @@ def _analogy(record: Record, codes: Mapping[str, Rows], seed: int) -> Value:
         "cases": len(codes["d"]),
         "settings": answer.settings,
     }
-    return _mean(record, answer.cases, seed, score=answer.score, reason=answer.reason, details=told)
+    return _mean(record, answer.cases, score=answer.score, reason=answer.reason, details=told)
 
 
 def _composition(views: Mapping[str, View], codes: Mapping[str, Rows]) -> Value:
@@ -243,7 +244,7 @@ def _composition(views: Mapping[str, View], codes: Mapping[str, Rows]) -> Value:
     parts = _numbered(torch.cat(factors))
     answer = record(vectors, parts, present=torch.cat(present))
     details = {"relative": answer.relative, "settings": answer.settings, "scenes": len(vectors)}
-    return _mean(record, answer.cases, 0, score=answer.score, reason=answer.reason, details=details)
+    return _mean(record, answer.cases, score=answer.score, reason=answer.reason, details=details)
 
 
 def _numbered(factors: Tensor) -> Tensor:
@@ -252,7 +253,7 @@ def _numbered(factors: Tensor) -> Tensor:
     return torch.stack(columns, -1)
 
 
-def _grouping(view: View, seen: Codes, seed: int) -> Value:
+def _grouping(view: View, seen: Codes) -> Value:
     """FG-ARI of D."""
     record = find("fg-ari")
     if seen.groups is None:
@@ -260,16 +261,16 @@ def _grouping(view: View, seen: Codes, seed: int) -> Value:
     assert view.masks is not None
     scores = to_numpy(record(view.masks.long(), seen.groups.long()))
     scores = scores[~np.isnan(scores)]
-    return _mean(record, scores, seed, score=float(scores.mean()), details={"images": len(scores)})
+    return _mean(record, scores, score=float(scores.mean()), details={"images": len(scores)})
 
 
-def _mean(record: Record, cases: Any, seed: int, *, score: float, **fields: Any) -> Value:
+def _mean(record: Record, cases: Any, *, score: float, **fields: Any) -> Value:
     """A score that is the mean of its cases, with its standard error and an interval over resampled cases."""
     each = to_numpy(cases).astype(np.float64)
     if not np.isfinite(score) or len(each) < 2:
         return Value.of(record, score, spread_reason="there are no cases to resample", **fields)
     error = float(each.std(ddof=1) / len(each) ** 0.5)
-    return Value.of(record, score, resample_cases(each, RESAMPLES, seed), standard_error=error, **fields)
+    return Value.of(record, score, resample_cases(each, RESAMPLES), standard_error=error, **fields)
 
 
 def _null(record: Record, reason: str) -> Value:

@@ -22,7 +22,7 @@ QUADRUPLE = ("a", "b", "c", "d")
 PIXEL = "pixel"  # the negative that no scene stands behind
 ROLES = (*QUADRUPLE, *HARD_NEGATIVES)
 BEHIND = tuple(role for role in ROLES if role != PIXEL)  # roles with a scene
-VERSION = 1  # raised when the same settings come to other images
+VERSION = 2  # raised when the same settings come to other images
 
 
 @dataclass(frozen=True)

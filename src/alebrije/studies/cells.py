@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -20,6 +20,9 @@ from threadpoolctl import ThreadpoolController
 from alebrije.errors import InputError
 from alebrije.results import Cell, Result, Store, Value
 from alebrije.results.canonical import digest
+
+if TYPE_CHECKING:
+    from alebrije.adapters import Adapted
 
 Backend = Literal["local", "ray"]
 _LOOK_EVERY = 0.5  # seconds, for what others have stored
@@ -36,6 +39,8 @@ class Job:
 
     cell: Cell
     work: Callable[[], Mapping[str, Value | float]]
+    stranger: Adapted | None = None  # the model from outside that it examines, to be looked at before
+    pixels: int | None = None  # a side of the images that it is shown
 
 
 @dataclass

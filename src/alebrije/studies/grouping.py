@@ -38,6 +38,7 @@ from alebrije.studies.subjects import (
     View,
     reference,
     resized,
+    stranger,
     subject_of,
 )
 from alebrije.studies.views import NotExaminedError, looking, parts, scene_arrays, scenes_of
@@ -114,9 +115,18 @@ def jobs(folder: Folder, ask: Ask) -> list[Job]:
     extent = EXTENTS[ask.size]
     made = []
     for world in ask.worlds or (extent.world,):
+        _see_that_it_has_objects(world)
         pictures = Pictures(worlds.get(world).name, extent.images, extent.pixels)
         made += [_job(folder, ask, subject, pictures, wanted) for subject in subjects(folder, ask, world)]
     return made
+
+
+def _see_that_it_has_objects(world: str) -> None:
+    """Raise an InputError for a world whose scenes hold a single object, where there is nothing to tell apart."""
+    if worlds.get(world).sample(1, seed=_SEED).objects < 2:
+        raise InputError(
+            f"grouping needs scenes of several objects, and {world} has one in each; take sprites, clevr6 or clevr10"
+        )
 
 
 def _wants(ask: Ask, name: str) -> bool:
@@ -175,7 +185,8 @@ def _job(folder: Folder, ask: Ask, subject: Subject, pictures: Pictures, wanted:
         "protocol": PROTOCOL,
     }
     cell = Cell(study="grouping", labels={**labels, **subject.labels}, inputs=inputs)
-    return Job(cell, partial(work, folder, cell, subject, pictures, wanted, ask.device))
+    task = partial(work, folder, cell, subject, pictures, wanted, ask.device)
+    return Job(cell, task, stranger(subject), pictures.pixels)
 
 
 def work(
@@ -195,10 +206,10 @@ def work(
         record = find(name)
         if name == "psnr":
             scores = None if drawn is None else _likeness(view, drawn)
-            values[name] = _mean(record, scores, objects, cell.seed, NO_DRAWING)
+            values[name] = _mean(record, scores, objects, NO_DRAWING)
         else:
             scores = None if groups is None else to_numpy(record(view.masks.long(), groups))
-            values[name] = _mean(record, scores, objects, cell.seed, NO_GROUPS)
+            values[name] = _mean(record, scores, objects, NO_GROUPS)
     _keep(folder, cell, view, groups, drawn)
     return values
 
@@ -222,7 +233,7 @@ def _likeness(view: View, drawn: Tensor) -> npt.NDArray[np.float64]:
     return np.asarray(to_numpy(psnr(target, drawn.expand_as(target))), dtype=np.float64)
 
 
-def _mean(record: Record, scores: npt.NDArray[Any] | None, objects: npt.NDArray[Any], seed: int, reason: str) -> Value:
+def _mean(record: Record, scores: npt.NDArray[Any] | None, objects: npt.NDArray[Any], reason: str) -> Value:
     """The mean over images with its standard error and interval, and the mean by number of objects."""
     if scores is None:
         return _null(record, reason)
@@ -236,7 +247,7 @@ def _mean(record: Record, scores: npt.NDArray[Any] | None, objects: npt.NDArray[
     if len(each) < 2 or not np.isfinite(mean):
         return Value.of(record, mean, spread_reason="there are no images to resample", details=details)
     error = float(each.std(ddof=1) / len(each) ** 0.5)
-    return Value.of(record, mean, resample_cases(each, RESAMPLES, seed), standard_error=error, details=details)
+    return Value.of(record, mean, resample_cases(each, RESAMPLES), standard_error=error, details=details)
 
 
 def _null(record: Record, reason: str) -> Value:

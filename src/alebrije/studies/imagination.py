@@ -40,7 +40,7 @@ from alebrije.studies.imagination_scores import (
     samples,
 )
 from alebrije.studies.protocol import Ask, Size, Study
-from alebrije.studies.subjects import REFERENCES, Model, Subject, Trained, reference, subject_of
+from alebrije.studies.subjects import REFERENCES, Model, Subject, Trained, reference, stranger, subject_of
 from alebrije.studies.views import NotExaminedError
 from alebrije.train.plan import Plan, plan
 from alebrije.train.sources import seen
@@ -163,7 +163,21 @@ def jobs(folder: Folder, ask: Ask) -> list[Job]:
     wanted = tuple(name for name in METRICS if ask.wants(name) or (name in ERRORS and any(map(ask.wants, AFTER))))
     if not wanted:
         return []
+    _see_that_alphas_are_several(ask)
     return [_job(folder, ask, each) for each in examinations(folder, ask, wanted)]
+
+
+def _see_that_alphas_are_several(ask: Ask) -> None:
+    """Raise an InputError where a value over several alphas is asked for by name and cannot be found."""
+    named = [name for name in AFTER if ask.metrics and ask.wants(name)]
+    if named and ask.only_subjects:
+        raise InputError(
+            f"{named[0]} is found by a study alone: alebrije study imagination --alphas 0.2 0.6 --metrics '{named[0]}'"
+        )
+    alphas = set(ask.alphas or EXTENTS[ask.size].alphas)
+    if named and len(alphas) < 2:
+        only = ", ".join(f"{alpha:g}" for alpha in alphas)
+        raise InputError(f"{named[0]} needs two alphas or more, and there is only {only}; give --alphas 0.2 0.6")
 
 
 def examinations(folder: Folder, ask: Ask, wanted: tuple[str, ...] = METRICS) -> Iterator[Examination]:
@@ -254,7 +268,7 @@ def _course(extent: Extent, setting: Setting, wanted: tuple[str, ...]) -> Course
 
 def _job(folder: Folder, ask: Ask, each: Examination) -> Job:
     cell = Cell(study="imagination", labels={"size": ask.size, **each.labels}, inputs=each.inputs)
-    return Job(cell, partial(work, folder, cell, each))
+    return Job(cell, partial(work, folder, cell, each), stranger(each.subject), each.setting.pixels)
 
 
 def work(folder: Folder, cell: Cell, each: Examination) -> dict[str, Value]:
@@ -265,11 +279,11 @@ def work(folder: Folder, cell: Cell, each: Examination) -> dict[str, Value]:
     except NotExaminedError as error:
         return {name: Value(score=None, reason=str(error)) for name in each.wanted}
     known, new = (Imagined(lots[lot], drawn[lot]) for lot in ("known", "test"))
-    values = errors(known, new, cell.seed) if set(ERRORS) & set(each.wanted) else {}
+    values = errors(known, new) if set(ERRORS) & set(each.wanted) else {}
     if LPIPS in each.wanted:
-        values[LPIPS] = perceptual(new, cell.seed)
+        values[LPIPS] = perceptual(new)
     if each.course is not None:
-        values |= factors_read(each.course.reader(folder, each.device), known, new, cell.seed)
+        values |= factors_read(each.course.reader(folder, each.device), known, new)
     folder.keep(cell, **samples(known, new, SAMPLES))
     return {name: value for name, value in values.items() if name in each.wanted}
 
@@ -315,4 +329,5 @@ STUDY = Study(
     jobs=jobs,
     metrics=(*METRICS, *AFTER),
     after=after,
+    reads=("rules", "alphas"),
 )

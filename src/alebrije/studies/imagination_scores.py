@@ -75,22 +75,21 @@ def _squared(target: Tensor, predicted: Tensor) -> Floats:
     return np.asarray(to_numpy(find("mse-sum")(target, predicted)), dtype=np.float64)
 
 
-def errors(known: Imagined, new: Imagined, seed: int) -> dict[str, Value]:
+def errors(known: Imagined, new: Imagined) -> dict[str, Value]:
     """How far predictions are from the truth, for combinations known from training and for new ones."""
     record, inside, outside = find("mse-sum"), known.errors(), new.errors()
-    spread = _Spread(seed)
     constants = [
         _squared(each.target, each.target.mean(0, keepdim=True).expand_as(each.target)) for each in (known, new)
     ]
     best_inside, best = (float(each.mean()) for each in constants)
     same = _squared(new.target, new.source)
     return {
-        "in-distribution error": Value.of(record, inside.mean(), **spread(inside)),
-        "out-of-distribution error": Value.of(record, outside.mean(), **spread(outside)),
+        "in-distribution error": Value.of(record, inside.mean(), **_spread(inside)),
+        "out-of-distribution error": Value.of(record, outside.mean(), **_spread(outside)),
         "gap": _gap(inside, outside, constants),
-        "error of an unchanged image": Value.of(record, same.mean(), **spread(same)),
-        "error of the best constant image": Value.of(record, best, **spread(constants[1])),
-        "skill": _skill(outside, best, spread, {"in-distribution skill": _part(inside.mean(), best_inside)}),
+        "error of an unchanged image": Value.of(record, same.mean(), **_spread(same)),
+        "error of the best constant image": Value.of(record, best, **_spread(constants[1])),
+        "skill": _skill(outside, best, {"in-distribution skill": _part(inside.mean(), best_inside)}),
     }
 
 
@@ -110,33 +109,28 @@ def _part(error: float, yardstick: float) -> float | None:
     return 1 - float(error) / yardstick if yardstick > 0 else None
 
 
-def _skill(errors: Floats, yardstick: float, spread: _Spread, details: Mapping[str, Any]) -> Value:
+def _skill(errors: Floats, yardstick: float, details: Mapping[str, Any]) -> Value:
     """1 for the true image, 0 for the best image that is always the same, and less for worse."""
     ends: dict[str, Any] = {"direction": "higher", "range": (None, 1.0)}
     if yardstick <= 0:
         return Value(score=None, reason="all true images are the same", **ends)
     each = 1 - errors / yardstick
-    fields = {**spread(each), **ends, "details": {**details, "episodes": len(each)}}
+    fields = {**_spread(each), **ends, "details": {**details, "episodes": len(each)}}
     interval = fields.pop("interval", None)
     if interval is not None:
         fields["interval"] = {"low": interval.low, "high": interval.high, "method": interval.method}
     return Value(score=float(each.mean()), **fields)
 
 
-@dataclass(frozen=True)
-class _Spread:
+def _spread(cases: Floats) -> dict[str, Any]:
     """The standard error and interval of a mean over episodes."""
-
-    seed: int
-
-    def __call__(self, cases: Floats) -> dict[str, Any]:
-        if len(cases) < 2:
-            return {"spread_reason": "there is but one episode"}
-        error = float(cases.std(ddof=1) / len(cases) ** 0.5)
-        return {"interval": resample_cases(cases, RESAMPLES, self.seed), "standard_error": error}
+    if len(cases) < 2:
+        return {"spread_reason": "there is but one episode"}
+    error = float(cases.std(ddof=1) / len(cases) ** 0.5)
+    return {"interval": resample_cases(cases, RESAMPLES), "standard_error": error}
 
 
-def perceptual(new: Imagined, seed: int) -> Value:
+def perceptual(new: Imagined) -> Value:
     """LPIPS of predictions of new combinations; null where its weights are not at hand."""
     record = find(LPIPS)
     ends: dict[str, Any] = {"direction": record.direction, "range": record.range}
@@ -149,7 +143,7 @@ def perceptual(new: Imagined, seed: int) -> Value:
     if np.isnan(each).any():
         reasons = [str(one.message) for one in said if issubclass(one.category, UndefinedMetricWarning)]
         return Value(score=None, reason=reasons[0] if reasons else "LPIPS is not a number", **ends)
-    return Value.of(record, each.mean(), **_Spread(seed)(each))
+    return Value.of(record, each.mean(), **_spread(each))
 
 
 def perceptual_weights() -> str | None:
@@ -168,7 +162,7 @@ def _sha256(file: Path, size: int, changed: int) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def factors_read(reader: Reader, known: Imagined, new: Imagined, seed: int) -> dict[str, Value]:
+def factors_read(reader: Reader, known: Imagined, new: Imagined) -> dict[str, Value]:
     """The share of factors that are read from predicted images as they ought to be, and from true ones."""
     vocabulary, after = new.shown.after.vocabulary, new.shown.after
     rightly = {
@@ -181,20 +175,20 @@ def factors_read(reader: Reader, known: Imagined, new: Imagined, seed: int) -> d
     chance = float(np.mean([1 / count for count in vocabulary.counts]))
     others = {name: float(each.mean()) for name, each in share.items() if name != "new"}
     values = {
-        "factor accuracy": _accuracy(share["new"], seed, {**others, "chance": chance}),
-        "in-distribution factor accuracy": _accuracy(share["in-distribution"], seed, {"chance": chance}),
-        "factor accuracy of true images": _accuracy(share["of true images"], seed, {"chance": chance}),
+        "factor accuracy": _accuracy(share["new"], {**others, "chance": chance}),
+        "in-distribution factor accuracy": _accuracy(share["in-distribution"], {"chance": chance}),
+        "factor accuracy of true images": _accuracy(share["of true images"], {"chance": chance}),
     }
     for axis, factor in enumerate(vocabulary):
         each = {name: right[..., axis].double().mean(1).numpy() for name, right in rightly.items()}
         others = {name: float(cases.mean()) for name, cases in each.items() if name != "new"}
         details = {**others, "chance": 1 / len(factor)}
-        values[f"{factor.name} accuracy"] = _accuracy(each["new"], seed, details)
+        values[f"{factor.name} accuracy"] = _accuracy(each["new"], details)
     return values
 
 
-def _accuracy(cases: Floats, seed: int, details: Mapping[str, Any]) -> Value:
-    fields = _Spread(seed)(cases)
+def _accuracy(cases: Floats, details: Mapping[str, Any]) -> Value:
+    fields = _spread(cases)
     interval = fields.pop("interval", None)
     if interval is not None:
         fields["interval"] = {"low": interval.low, "high": interval.high, "method": interval.method}

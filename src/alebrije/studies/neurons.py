@@ -15,14 +15,14 @@ its correlation with that accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 from alebrije.errors import InputError
 from alebrije.models.catalog import catalog, get
-from alebrije.results import Cell, Result
+from alebrije.results import Cell, Result, Value
 from alebrije.studies.cells import Job
 from alebrije.studies.folder import Folder
 from alebrije.studies.neurons_correlation import CORRELATION, correlations
@@ -42,7 +42,7 @@ from alebrije.studies.neurons_generalisation import (
 from alebrije.studies.neurons_images import Gallery, gallery_of
 from alebrije.studies.neurons_metrics import CHEAP, NAMES, Heads, metric_values, versions
 from alebrije.studies.protocol import Ask, Size, Study
-from alebrije.studies.subjects import REFERENCES, Subject, Trained, subject_of
+from alebrije.studies.subjects import REFERENCES, Subject, Trained, stranger, subject_of
 from alebrije.train.plan import plan
 
 NAME = "neurons"
@@ -138,7 +138,7 @@ class _Examined:
             return
         identity, heads = dict(self.subject.identity), self.extent.heads
         cell = self._cell(identity, {}, {"metrics": versions(names), "heads": asdict(heads)})
-        yield Job(
+        yield self._job(
             cell, partial(metric_values, self.folder, self.subject, identity, self.gallery, names, heads, self._named)
         )
 
@@ -165,7 +165,9 @@ class _Examined:
         heads = self.extent.heads
         more = {"held out": pair.values(self.gallery), "heads": asdict(heads), "version": VERSION}
         cell = self._cell(identity, {"held_out": str(pair)}, more)
-        return Job(cell, partial(pair_values, self.folder, subject, identity, self.gallery, pair, heads, self._named))
+        return self._job(
+            cell, partial(pair_values, self.folder, subject, identity, self.gallery, pair, heads, self._named)
+        )
 
     def _together(
         self,
@@ -186,7 +188,12 @@ class _Examined:
         }
         cell = self._cell(dict(self.subject.identity), {"setting": setting, "feature": feature}, more)
         asked = setting, feature, heads, self._named
-        return Job(cell, partial(generalisation_values, self.folder, subjects, identities, self.gallery, pairs, *asked))
+        return self._job(
+            cell, partial(generalisation_values, self.folder, subjects, identities, self.gallery, pairs, *asked)
+        )
+
+    def _job(self, cell: Cell, work: Callable[[], Mapping[str, Value | float]]) -> Job:
+        return Job(cell, work, stranger(self.subject), self.gallery.pixels)
 
     def _cell(self, identity: dict[str, Any], labels: dict[str, Any], more: dict[str, Any]) -> Cell:
         told = {"size": self.ask.size, "world": self.gallery.world, **self.subject.labels, **labels}

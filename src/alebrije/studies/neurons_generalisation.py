@@ -207,7 +207,7 @@ def adjusted(cases: Sequence[npt.NDArray[Any]], by_chance: float, details: Mappi
         reach = float(student_t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / len(means) ** 0.5)
         ends, method = (plain - reach, plain + reach), "Student's t over held-out pairs"
     else:
-        found = resample_cases(cases[0].astype(np.float64), _CASES, seed=0)
+        found = resample_cases(cases[0].astype(np.float64), _CASES)
         ends, method = (found.low, found.high), found.method
 
     def above(accuracy: float) -> float:

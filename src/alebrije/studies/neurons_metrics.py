@@ -155,7 +155,7 @@ class _Examined:
         interval = None
         if not self.long:
             interval = resample_rows(
-                lambda rows: single_neurons(codes[rows], self.factors[rows])[0], len(codes), score, ROW_RESAMPLES, 0
+                lambda rows: single_neurons(codes[rows], self.factors[rows])[0], len(codes), score, ROW_RESAMPLES
             )
         if interval is not None:
             interval = replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal
 
+from alebrije import adapters
 from alebrije.adapters import FORMS
 from alebrije.errors import InputError
 from alebrije.models.catalog import catalog, suggestion
-from alebrije.results import Result
-from alebrije.studies.cells import Backend, Job, Progress, Tally, run_jobs
+from alebrije.results import Result, Store
+from alebrije.studies.cells import Backend, Job, Progress, Tally, in_shard, run_jobs
 from alebrije.studies.folder import Folder
 from alebrije.studies.subjects import CALLED, REFERENCES, Subject, sized
 
 Size = Literal["tiny", "small", "paper"]
 SIZES: tuple[Size, ...] = ("tiny", "small", "paper")
+_OF_SOME = ("rules", "alphas")  # what of an Ask not every study reads
+_LOG = logging.getLogger("alebrije")
 STUDY_NAMES = ("analogy", "imagination", "grouping", "neurons")
 
 
@@ -59,6 +63,7 @@ class Study:
     jobs: Callable[[Folder, Ask], list[Job]]
     metrics: tuple[str, ...]  # names of the values that its cells may have
     after: Callable[[Sequence[Result]], list[Job]] = lambda results: []
+    reads: tuple[str, ...] = ()  # of `_OF_SOME`, what of an Ask it reads
 
 
 def get(name: str) -> Study:
@@ -80,6 +85,10 @@ def planned(study: Study, folder: Folder, ask: Ask) -> list[Job]:
     for name in ask.metrics:
         if name.lower() not in known:
             raise InputError(f"{study.name} has no value {name!r}{suggestion(name, list(study.metrics))}")
+    for option in _OF_SOME:
+        if getattr(ask, option) and option not in study.reads:
+            readers = ", ".join(name for name, each in studies().items() if option in each.reads)
+            raise InputError(f"{study.name} has no {option}; they are for {readers}")
     if ask.seeds is not None and ask.seeds < 1:
         raise InputError(f"seeds must be at least 1, not {ask.seeds}")
     for name in ask.models:
@@ -98,6 +107,16 @@ def _see_that_it_is_known(model: str) -> None:
         raise InputError(f"there is no model {model!r} (one from outside is {FORMS}){suggestion(model, known)}")
 
 
+def _look_before(jobs: Sequence[Job], store: Store) -> None:
+    """Refuse models from outside whose scores would mean nothing, unless nothing is missing of them or they passed."""
+    missing = {cell.key for cell in store.missing([job.cell for job in jobs])}
+    examined = {id(job.stranger): job for job in jobs if job.cell.key in missing}
+    for job in examined.values():
+        if job.stranger is not None and not adapters.looked_before(job.stranger):
+            for sentence in adapters.look_before(job.stranger, job.pixels):
+                _LOG.warning("%s", sentence)
+
+
 def run_study(
     study: Study,
     folder: Folder,
@@ -108,8 +127,12 @@ def run_study(
     shard: tuple[int, int] = (1, 1),
     progress: Progress | None = None,
 ) -> Tally:
-    """Compute what is missing of a study; then, once every cell is there, what is found in all of them together."""
+    """Compute what is missing of a study; then, once every cell is there, what is found in all of them together.
+
+    A model from outside whose scores would mean nothing is refused before any is computed (`adapters.look_before`).
+    """
     jobs = planned(study, folder, ask)
+    _look_before(in_shard(jobs, shard), folder.store)
     folder.ready()  # not before the request is known to be good
     tally = run_jobs(jobs, folder.store, workers=workers, backend=backend, shard=shard, progress=progress)
     cells = {job.cell.key for job in jobs}

@@ -303,6 +303,11 @@ class Noise:
         return [torch.Generator().manual_seed(int.from_bytes(seed, "big")) for seed in seeds]
 
 
+def stranger(subject: Subject) -> Adapted | None:
+    """The model of a subject that comes from outside; None for references and for what was trained here."""
+    return subject.adapted if isinstance(subject, Model) and subject.adapted.plan is None else None
+
+
 def sized(subject: Subject, size: int) -> Subject:
     """The same subject; pixels of no size of their own have this one."""
     return replace(subject, size=size) if isinstance(subject, Pixels) and subject.size is None else subject

@@ -31,7 +31,7 @@ PLACES = 6
 ATTRIBUTES = ("color", "material", "shape", "size")
 
 _BLOCK = 32  # cases that share a stream of random numbers
-_AT_ONCE = {True: 1024, False: 16}  # scenes drawn at a time: five or six of them hold a case, occluded or not
+_AT_ONCE = {True: 1024, False: 128}  # scenes drawn at a time: five to seven of them hold a case, occluded or not
 # Most scenes are told from small pictures, in which this part of each threshold is enough: no case was lost by it in
 # twenty thousand scenes, and all are counted at full size in the end.
 _FIRST_LOOKS = ((40, 0.7), (80, 0.85))
@@ -91,18 +91,18 @@ def analogies(
 ) -> Analogies:
     """Cases `start` to `start + n` of COAT's analogies: B is A and D is C with the same objects added.
 
-    As released, seven or eight objects of COAT's world are drawn, each visible in 200 of 240 x 240 pixels, and parted
-    into those of A (three or four), those added (one or two) and those of C (three or four). `occluded` asks for
-    more than 800 pixels that two objects cover and for more than 1400 in which the foreground masks do not fulfil
-    B - A + C = D, so pixels alone cannot solve the analogy; without it these are fewer than 400. Of the partitions of a
-    scene that do, one is picked: a scene gives one case, so cases are independent, where the release kept all.
+    As released, seven or eight objects of COAT's world are drawn, each visible in 200 of 240 x 240 pixels and two of
+    them in more than 800, and parted into those of A (three or four), those added (one or two) and those of C (three or
+    four). `occluded` asks for more than 1400 pixels in which the foreground masks do not fulfil B - A + C = D, so
+    pixels alone cannot solve the analogy; without it these are fewer than 400. Of the partitions of a scene that do,
+    one is picked: a scene gives one case, so cases are independent, where the release kept all.
 
     The paper's labels are used, b - a + c = d, as in `metrics.coat`; the released code calls B what is A here. A case
     depends on the seed and on its number alone, so `start` continues a corpus. An attribute is changed on any object
     of D, the release has one place for each; as there, an object that grows may come to touch another.
 
-    Occluded cases are rare, about one in 180 drawn scenes: 1,600 take some minutes. `progress` is told how many cases
-    are done, of how many.
+    Occluded cases are rare, about one in 180 drawn scenes, and clear ones one in 19: 1,600 take some minutes.
+    `progress` is told how many cases are done, of how many.
 
     >>> from alebrije import worlds
     >>> cases = worlds.analogies("clevr", 2, occluded=False)
@@ -130,7 +130,7 @@ def _cases(generator: np.random.Generator, count: int, occluded: bool) -> Analog
     while total < count:
         scenes, luck = _draw(generator, _AT_ONCE[occluded])
         rows = np.arange(len(scenes))
-        for size, slack in _FIRST_LOOKS if occluded else ():
+        for size, slack in _FIRST_LOOKS:
             rows = rows[_partition(scenes[torch.from_numpy(rows)], size, occluded, luck[rows, 0], slack)[0]]
         suits, parts = _partition(scenes[torch.from_numpy(rows)], SIDE, occluded, luck[rows, 0])
         kept = rows[suits]
@@ -159,20 +159,20 @@ def _draw(generator: np.random.Generator, count: int) -> tuple[Scenes, Floats]:
 def _partition(scenes: Scenes, size: int, occluded: bool, luck: Floats, slack: float = 1.0) -> tuple[Flags, Table]:
     """Which scenes suit, by pixels at `size`, and a partition [B, 3] of each that does, picked by `luck` [B].
 
-    With a `slack` below 1 that part of each threshold is enough.
+    With a `slack` below 1 that part of each threshold is enough, and none is too much.
     """
     share = slack * (size / SIDE) ** 2
+    clear = CLEAR_BELOW * share if slack == 1.0 else np.inf
     visible, covered = _pixels(scenes, size)
     present = scenes.present.numpy()
     suits = ((visible >= share * LEAST_VISIBLE) | ~present).all(1)
-    if occluded:
-        suits &= covered @ covered_twice() > share * LEAST_OVERLAP
+    suits &= covered @ covered_twice() > share * LEAST_OVERLAP
     counts, parts = present.sum(1), np.zeros((len(scenes), 3), dtype=np.int64)
     for many in np.unique(counts[suits]).tolist():
         rows = np.flatnonzero(suits & (counts == many))
         choices, residue = partitions(many)
         pixels = covered[rows] @ residue.T  # [b, P]
-        fitting = pixels > share * OCCLUDED_FROM if occluded else pixels < CLEAR_BELOW * share
+        fitting = pixels > share * OCCLUDED_FROM if occluded else pixels < clear
         suits[rows] = fitting.any(1)
         parts[rows] = choices[_picked(fitting, luck[rows])]
     return suits, parts

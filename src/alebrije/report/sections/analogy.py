@@ -25,7 +25,7 @@ from alebrije.report.sections.tables import (
     varied,
     verdicts_of,
 )
-from alebrije.report.words import Analogies, Verdict, analogy_verdict, percent
+from alebrije.report.words import Analogies, Verdict, analogy_verdict, no_verdict, percent
 from alebrije.results.rendering import visible
 
 STUDY = "analogy"
@@ -66,11 +66,21 @@ def judged(groups: Sequence[Group]) -> Verdict:
             best = min(own, key=_preference)
             score = best.known("coat")
             assert score is not None
-            corpora[corpus] = Analogies(score, {name: test["passed"] for name, test in tests_of(best).items()})
+            passed = {name: bool(test["passed"]) for name, test in tests_of(best).items()}
+            corpora[corpus] = Analogies(score, passed, best.get("variant"), _raw(own, best))
     if not corpora:
         reasons = [found.reason for group in groups if (found := group.estimate("coat")) is not None and found.reason]
-        return Verdict("none", f"Not examined: {visible(reasons[0])}." if reasons else "Not examined.")
+        return no_verdict("COAT", visible(reasons[0]) if reasons else None)
     return analogy_verdict(corpora)
+
+
+def _raw(groups: Sequence[Group], best: Group) -> float | None:
+    """COAT of the same codes with all slots, where the best has some left out."""
+    for group in groups:
+        if group.get("variant") == "raw" and _preference(group)[1:] == _preference(best)[1:]:
+            found = group.known("coat")
+            return None if found is None else found.value
+    return None
 
 
 def tests_of(group: Group) -> dict[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ from alebrije.report.sections.tables import (
 )
 from alebrije.report.segments import faults, marked_picture
 from alebrije.report.sheets import colored_mask, picture_of
-from alebrije.report.words import Verdict, grouping_verdict, over_settings
+from alebrije.report.words import Verdict, grouping_verdict, listed, over_settings
 from alebrije.results import Estimate
 from alebrije.results.rendering import visible
 
@@ -69,11 +69,21 @@ def judged(groups: Sequence[Group]) -> Verdict:
     known = [(found.value, group) for group in cells if (found := group.known("fg-ari")) is not None and found.value]
     best = None
     told = varied([group for _, group in known], "world", "initial", "train_slots", "pixels")
+    told = told or varied([group for _, group in known], "test_slots")
     if told:
         score, group = max(known, key=lambda one: one[0] or 0.0)
         best = titled(group, *told).removeprefix(f"{short(group.subject, 60)}: "), float(score or 0.0)
     missing = visible(reasons[0]) if reasons else ""
-    return grouping_verdict(ari, precision, recall, len(_known(cells, "fg-ari")), missing, best)
+    return grouping_verdict(ari, precision, recall, len(_known(cells, "fg-ari")), missing, best, _slots(groups, cells))
+
+
+def _slots(groups: Sequence[Group], cells: Sequence[Group]) -> str:
+    """How many slots the cells that count have in the test, where there are several numbers of them."""
+    if not varied(groups, "test_slots"):
+        return ""
+    numbers = list(dict.fromkeys(str(group.get("test_slots")) for group in cells if group.get("test_slots")))
+    same = all(group.get("train_slots") == group.get("test_slots") for group in cells)
+    return f"{listed(numbers)}{', as in training' if same else ''}" if numbers else ""
 
 
 def diagonal(groups: Sequence[Group]) -> list[Group]:

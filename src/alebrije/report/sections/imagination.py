@@ -26,9 +26,11 @@ from alebrije.report.sections.tables import (
     verdicts_of,
 )
 from alebrije.report.segments import difference_picture
-from alebrije.report.words import Factor, Verdict, imagination_verdict, over_settings
+from alebrije.report.words import Factor, Verdict, imagination_verdict, listed, no_verdict, over_settings
 from alebrije.results import Estimate
 from alebrije.results.rendering import visible
+from alebrije.studies.imagination_alphas import ENCODER_SAW
+from alebrije.studies.subjects import REFERENCES
 
 STUDY = "imagination"
 QUESTION = "Can a model predict the next frame for combinations it never saw?"
@@ -53,20 +55,47 @@ def imagination_section(findings: Findings) -> Section:
             "alpha is; the test asks for others. Skill is 1 less the error on new combinations over that of the best "
             "constant image. The factor accuracies are read from the predicted images by a probe that was trained on "
             "drawn scenes; what it reads from the true images is the most that can be expected.",
+            *_saw_remarks(findings.of(STUDY)),
         ),
     )
 
 
 def judged(groups: Sequence[Group]) -> Verdict:
     """The verdict on one subject: means over its worlds, rules and alphas."""
-    cells = [group for group in groups if group.estimate(NEW) is not None or group.estimate("skill") is not None]
+    cells = [group for group in groups if group.estimate(NEW, "skill", "factor accuracy") or factor_names([group])]
     skill = over_settings([found for group in cells if (found := group.known("skill")) is not None])
     factors = {name: factor for name in factor_names(cells) if (factor := _factor(cells, name)) is not None}
-    verdict = imagination_verdict(skill, factors, _factor(cells, "factor"), len(cells))
+    saw = [str(group.get(ENCODER_SAW)) for group in cells if group.get(ENCODER_SAW) is not None]
+    verdict = imagination_verdict(skill, factors, _factor(cells, "factor"), len(cells), _errors(cells), saw)
     if verdict.mark == "none":
-        reasons = [found.reason for group in cells if (found := group.estimate(NEW)) is not None and found.reason]
-        return Verdict("none", f"Not examined: {visible(reasons[0])}." if reasons else verdict.text)
+        asked = [found for group in cells if (found := group.estimate("skill", NEW)) is not None]
+        return no_verdict("skill", next((visible(found.reason) for found in asked if found.reason), None))
     return verdict
+
+
+def _errors(groups: Sequence[Group]) -> tuple[float, float] | None:
+    """The mean error on new combinations, and that of the source unchanged, over the cells that have both."""
+    both = [group for group in groups if group.known(NEW) and group.known(UNCHANGED)]
+    new, same = (over_settings([found for group in both if (found := group.known(name))]) for name in (NEW, UNCHANGED))
+    if new is None or same is None or new.value is None or same.value is None:
+        return None
+    return new.value, same.value
+
+
+def _saw_remarks(groups: Sequence[Group]) -> list[str]:
+    """What the encoders learned from whose codes a head turned into images; nothing where no cell says so."""
+    told: dict[str, list[str]] = {}
+    for group in groups:
+        by_a_head = group.get("drawn_by") == "head" and group.get("alpha") is not None
+        if not by_a_head or group.get("model") in REFERENCES:
+            continue
+        words = str(group.get(ENCODER_SAW, "not known"))
+        if group.subject not in told.setdefault(words, []):
+            told[words].append(group.subject)
+    if not told.keys() - {"training combinations"}:
+        return []
+    parts = [f"{words}: {listed([short(name, 60) for name in names])}" for words, names in told.items()]
+    return [f"What the encoder learned from, before a head learned to draw from its codes. {'; '.join(parts)}."]
 
 
 def factor_names(groups: Sequence[Group]) -> list[str]:

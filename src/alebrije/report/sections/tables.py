@@ -13,7 +13,7 @@ from alebrije.report.findings import Findings, Group
 from alebrije.report.grids import published_grid, score_grids
 from alebrije.report.parts import MOST_SIDE, Grid, Shot, short
 from alebrije.report.sheets import picture_of
-from alebrije.report.words import Verdict, listed
+from alebrije.report.words import NOT_ASKED, Verdict, listed
 
 MOST_GALLERIES = 24  # of one instrument
 MOST_LINES = 12  # names that fit into one chart
@@ -38,7 +38,8 @@ def verdicts_of(
         if groups:
             verdict = judge(groups)
             if failures:
-                verdict = Verdict(verdict.mark, f"{verdict.text} {_failed(failures)}")
+                text = verdict.text.replace(NOT_ASKED, "which was not computed")
+                verdict = Verdict(verdict.mark, f"{text} {_failed(failures)}")
         elif failures:
             verdict = Verdict("failed", _failed(failures))
         else:
