@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         _speak()
         with _own_warnings_once():
             command.run()
+        sys.stdout.flush()  # here, where it is seen that nobody reads, and not at exit
     except InputError as error:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(2)
