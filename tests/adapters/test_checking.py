@@ -14,7 +14,7 @@ from strangers import Network, Slots, mean_colour
 from torch import Tensor, nn
 
 from alebrije import models
-from alebrije.adapters import Adapted, CheckReport, Finding, check, load, look_before, looked_before
+from alebrije.adapters import Adapted, CheckReport, Finding, check, load, look_before
 from alebrije.errors import InputError
 
 
@@ -292,19 +292,3 @@ class TestLookBefore:
         with pytest.raises(InputError, match="--pixels on the command line, pixels= in evaluate, size= in check"):
             look_before(Adapted(fixed))
         assert look_before(Adapted(fixed), pixels=16) == []
-
-    def test_who_passed_is_remembered(self) -> None:
-        network = Network()
-        adapted = Adapted(network)
-        assert not looked_before(adapted)
-        look_before(adapted)
-        assert looked_before(Adapted(network))
-        assert not looked_before(Adapted(network, batch=2))
-        nn.init.ones_(network.fc.bias)
-        assert not looked_before(adapted)
-
-    def test_who_was_refused_or_cannot_be_told_is_not_remembered(self) -> None:
-        flat = Adapted(lambda images: images.mean((2, 3)) / 0)
-        with pytest.raises(InputError):
-            look_before(flat)
-        assert not looked_before(flat)

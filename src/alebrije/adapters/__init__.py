@@ -11,7 +11,7 @@ True
 """
 
 from alebrije.adapters.adapted import Adapted
-from alebrije.adapters.checking import CheckReport, Finding, check, look_before, looked_before
+from alebrije.adapters.checking import CheckReport, Finding, check, look_before
 from alebrije.adapters.embeddings import Embeddings, read_embeddings
 from alebrije.adapters.preprocessing import Preprocessing
 from alebrije.adapters.specs import FORMS, load
@@ -26,6 +26,5 @@ __all__ = [
     "check",
     "load",
     "look_before",
-    "looked_before",
     "read_embeddings",
 ]

@@ -25,7 +25,6 @@ _EXACT, _CLOSE = 1e-4, 1e-2  # differences, as parts of how much the codes of di
 _BEARS_ON_SCORES = ("output", "repeats", "batches")  # of what is only noted
 _GIVE_SIZE = "give the size that it takes: --pixels on the command line, pixels= in evaluate, size= in check"
 _MANY_SLOTS = 32  # more are likely the tokens of a transformer
-_LOOKED_AT: set[tuple[str, int, str] | None] = set()  # models that passed in this process
 
 
 @dataclass(frozen=True)
@@ -130,22 +129,8 @@ def look_before(adapted: Adapted, pixels: int | None = None) -> list[str]:
         found = _Check(adapted, pixels).relied_on()
     if spoilt := [one for one in found if one.spoils]:  # the last explains those before it
         raise InputError(f"{adapted.name} cannot be evaluated as it is: {_within(spoilt[-1], adapted.name)}")
-    _LOOKED_AT.add(_identity(adapted))
     told = [one for one in found if one.level == "problem" or (one.level == "note" and one.about in _BEARS_ON_SCORES)]
     return [f"{adapted.name}: {_within(one, adapted.name)}" for one in told]
-
-
-def looked_before(adapted: Adapted) -> bool:
-    """Whether `look_before` has let this model pass in this process; weights that have changed make it another."""
-    return _identity(adapted) in _LOOKED_AT - {None}
-
-
-def _identity(adapted: Adapted) -> tuple[str, int, str] | None:
-    """What its codes depend on; None where that cannot be told."""
-    try:
-        return adapted.fingerprint, adapted.batch, adapted.device.type
-    except InputError:
-        return None
 
 
 class _Check:

@@ -212,7 +212,7 @@ def evaluate(
     folder.ready()
     tally = Tally()
     for name, ask in asks.items():
-        tally += run_study(known[name], folder, ask, workers=workers, progress=progress)
+        tally += run_study(known[name], folder, ask, workers=workers, progress=progress, looked=True)
     keys = frozenset(cell.key for cell in cells)
     return Report(str(subject.labels["model"]), folder, keys, tally, temporary)
 

@@ -108,11 +108,11 @@ def _see_that_it_is_known(model: str) -> None:
 
 
 def _look_before(jobs: Sequence[Job], store: Store) -> None:
-    """Refuse models from outside whose scores would mean nothing, unless nothing is missing of them or they passed."""
+    """Refuse models from outside whose scores would mean nothing, unless nothing is missing of them."""
     missing = {cell.key for cell in store.missing([job.cell for job in jobs])}
     examined = {id(job.stranger): job for job in jobs if job.cell.key in missing}
     for job in examined.values():
-        if job.stranger is not None and not adapters.looked_before(job.stranger):
+        if job.stranger is not None:
             for sentence in adapters.look_before(job.stranger, job.pixels):
                 _LOG.warning("%s", sentence)
 
@@ -126,13 +126,16 @@ def run_study(
     backend: Backend = "local",
     shard: tuple[int, int] = (1, 1),
     progress: Progress | None = None,
+    looked: bool = False,
 ) -> Tally:
     """Compute what is missing of a study; then, once every cell is there, what is found in all of them together.
 
-    A model from outside whose scores would mean nothing is refused before any is computed (`adapters.look_before`).
+    A model from outside whose scores would mean nothing is refused before any is computed (`adapters.look_before`),
+    unless whoever calls has `looked` at it already.
     """
     jobs = planned(study, folder, ask)
-    _look_before(in_shard(jobs, shard), folder.store)
+    if not looked:
+        _look_before(in_shard(jobs, shard), folder.store)
     folder.ready()  # not before the request is known to be good
     tally = run_jobs(jobs, folder.store, workers=workers, backend=backend, shard=shard, progress=progress)
     cells = {job.cell.key for job in jobs}
