@@ -151,7 +151,7 @@ def test_what_fails_is_listed_and_the_rest_goes_on(strangers: str, capsys: pytes
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("broken", "it failed on images [8, 3, 128, 128]: RuntimeError: no weights at all"),
+        ("broken", "it failed on images [8, 3, 64, 64]: RuntimeError: no weights at all"),
         ("nan", "it gives codes that are not numbers"),
         ("chance", "its codes are random"),
         ("constant", "it gives all images the same codes"),
@@ -475,6 +475,13 @@ def test_a_query_that_finds_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "MIG" in told.out
     main(["results", str(tmp_path), "--query", "value>3"])
     assert capsys.readouterr().err == "no values fit 'value>3'\n"
+
+
+def test_a_model_of_the_size_that_is_shown_needs_no_size(tmp_path: Path) -> None:
+    fixed = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64 * 64, 12))
+    assert alebrije.evaluate(fixed, tests="snc", size="tiny", out=tmp_path, name="fixed").score("snc") is not None
+    with pytest.raises(InputError, match=r"^other cannot be evaluated as it is: .*if it takes one size only"):
+        alebrije.evaluate(nn.Sequential(nn.Flatten(), nn.Linear(48, 9)), tests="snc", size="tiny", name="other")
 
 
 def test_a_reference_needs_no_check(capsys: pytest.CaptureFixture[str]) -> None:

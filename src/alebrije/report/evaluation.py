@@ -19,8 +19,8 @@ from alebrije.errors import InputError
 from alebrije.models.catalog import suggestion
 from alebrije.named import nearest
 from alebrije.report.words import Verdict
-from alebrije.results import Cell, Result, Table, Value, folded, table
-from alebrije.studies.cells import Progress, Tally
+from alebrije.results import Result, Table, Value, folded, table
+from alebrije.studies.cells import Job, Progress, Tally
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import SIZES, STUDY_NAMES, Ask, Size, planned, run_study, studies
 from alebrije.studies.subjects import REFERENCES, Model, Subject, reference
@@ -206,9 +206,11 @@ def evaluate(
     asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
     known = studies()
     # all are planned before any is run, so that what cannot work is refused at once
-    cells = [job.cell for name, ask in asks.items() for job in planned(known[name], folder, ask)]
+    jobs = [job for name, ask in asks.items() for job in planned(known[name], folder, ask)]
+    cells = [job.cell for job in jobs]
     if isinstance(subject, Model):
-        _look_before(subject, folder.store.missing(cells))
+        missing = {cell.key for cell in folder.store.missing(cells)}
+        _look_before(subject, [job for job in jobs if job.cell.key in missing])
     folder.ready()
     tally = Tally()
     for name, ask in asks.items():
@@ -222,11 +224,10 @@ def _several(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _look_before(subject: Model, missing: Sequence[Cell]) -> None:
+def _look_before(subject: Model, missing: Sequence[Job]) -> None:
     """Refuses a model whose scores would mean nothing, before any of its cells is computed."""
-    if not any(cell.labels.get("model") == subject.labels["model"] for cell in missing):
-        return
-    for sentence in adapters.look_before(subject.adapted):
+    own = [job for job in missing if job.cell.labels.get("model") == subject.labels["model"]]
+    for sentence in adapters.look_before(subject.adapted, own[0].pixels) if own else ():
         _LOG.warning("%s", sentence)
 
 
