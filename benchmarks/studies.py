@@ -1,6 +1,9 @@
 """What the harness costs: a thousand trivial cells, and the share of a study that is neither model nor metric.
 
-python benchmarks/studies.py [FILE]
+    python benchmarks/studies.py [FILE]
+    python benchmarks/studies.py FILE STUDY MODEL DEVICE [WORLD]
+
+The second measures a study that trains a model for its cells, and adds it to the file.
 """
 
 from __future__ import annotations
@@ -77,7 +80,10 @@ class Clock:
         setattr(owner, name, timed)
 
 
-def overhead(study: str) -> dict[str, Any]:
+REFERENCES = Ask(size="small", subjects=(Oracle(), Noise()), only_subjects=True)
+
+
+def overhead(study: str, ask: Ask = REFERENCES) -> dict[str, Any]:
     """What a study at its small size spends on the harness, and on drawing, with the references oracle and noise.
 
     The harness is all that happens outside of cells, and what the folder does within them: looking for arrays, keeping
@@ -97,13 +103,14 @@ def overhead(study: str) -> dict[str, Any]:
         clock.watch(World, method, "drawing")
     with tempfile.TemporaryDirectory() as place:
         started = time.perf_counter()
-        ask = Ask(size="small", subjects=(Oracle(), Noise()), only_subjects=True)
         tally = run_study(get(study), Folder(place), ask)
         wall = time.perf_counter() - started
     harness = wall - tally.seconds + clock.seconds.get("folder", 0.0)
     drawing = clock.seconds.get("drawing", 0.0)
     return {
         "study": study,
+        "models": ask.models or [type(subject).__name__.lower() for subject in ask.subjects],
+        "device": torch.cuda.get_device_name() if ask.device == "cuda" else ask.device,
         "cells": tally.done,
         "seconds": wall,
         "harness": harness,
@@ -119,9 +126,22 @@ def alone(study: str) -> dict[str, Any]:
         return process.submit(overhead, study).result()
 
 
+def trained(out: Path, study: str, model: str, device: str, *worlds: str) -> None:
+    """Measure a study with trainings inside and add what was found to the file."""
+    row = overhead(study, Ask(size="small", models=(model,), worlds=worlds, device=device))
+    row |= {"torch": torch.__version__, "worlds": worlds}
+    print(row)
+    found = json.loads(out.read_text()) if out.exists() else {}
+    found.setdefault("with trainings", []).append(row)
+    out.write_text(json.dumps(found, indent=2) + "\n")
+
+
 def main() -> None:
     """Measure, print, write."""
     out = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).with_suffix(".json"))
+    if len(sys.argv) > 2:
+        trained(out, *sys.argv[2:])
+        return
     found = {
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "python": platform.python_version(),

@@ -37,7 +37,7 @@ def rate(world: worlds.World, scenes: Scenes, size: int, device: str, compile: b
     """Images per second, drawing all scenes `runs` times after a warm-up."""
     where = scenes.to(device)
     if device == "cuda":
-        torch.cuda.empty_cache()  # what is kept from before would count as taken, and images be drawn in smaller parts
+        torch.cuda.empty_cache()  # blocks of other sizes, kept from the cell before, would be in the way
     world.render(where[: max(1, len(where) // 4)], size, device, compile=compile)
     best = float("inf")
     for _ in range(runs):

@@ -250,6 +250,18 @@ def test_parts_are_equal_and_as_many_in_every_lane(count: int, most: int, lanes:
     assert _evenly(count, most, lanes) == step
 
 
+@pytest.mark.parametrize(("free", "reserved", "allocated"), [(160, 0, 0), (100, 80, 20), (160, 40, 40)])
+def test_what_torch_keeps_of_earlier_batches_counts_as_free(
+    monkeypatch: pytest.MonkeyPatch, free: int, reserved: int, allocated: int
+) -> None:
+    for name, answer in (("memory_reserved", reserved), ("memory_allocated", allocated)):
+        monkeypatch.setattr(torch.cuda, name, lambda device, answer=answer: answer << 20)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free << 20, 200 << 20))
+    world = worlds.get("clevr")
+    assert world._at_a_time(torch.device("cuda"), 128) == (120 << 20) // (world.memory * 128 * 128)
+
+
 def test_lanes_draw_what_one_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     world = worlds.get("clevr")
     scenes = world.sample(12)

@@ -141,9 +141,11 @@ class World:
         return frames[0] if len(frames) == 1 else Frames.concatenate(frames)
 
     def _at_a_time(self, device: torch.device, size: int) -> int:
-        """How many images to draw at once: on a CPU what its caches hold, on a GPU half of what its memory holds."""
+        """How many images to draw at once: on a CPU what its caches hold, on a GPU what three quarters of it hold."""
         if device.type == "cuda" and torch.cuda.is_available():
-            room = torch.cuda.mem_get_info(device)[0] // 2
+            # what torch keeps of earlier batches is as good as free; every part has to launch all kernels anew
+            kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            room = (torch.cuda.mem_get_info(device)[0] + kept) * 3 // 4
         else:
             room = 2**28 if device.type == "cpu" else 2**30
         return int(min(_MOST_AT_A_TIME, max(1, room // (self.memory * size * size))))
