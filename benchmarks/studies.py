@@ -21,9 +21,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch._dynamo  # which training loads in any case, so it is no cost of the harness
 
 from alebrije import __version__
 from alebrije.results import Cell, Store
+from alebrije.studies import subjects
 from alebrije.studies.cells import Job, run_jobs
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, get, run_study
@@ -54,11 +56,12 @@ def thousand(workers: int) -> dict[str, Any]:
 
 
 class Clock:
-    """Seconds that are spent within some methods, less those of others that they call."""
+    """Seconds that are spent within some functions, less those of others that they call; all of it for training."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.stack: list[float] = []
+        self.training = False
 
     def watch(self, owner: Any, name: str, counted_as: str) -> None:
         """From now on the calls of a method are timed."""
@@ -66,11 +69,15 @@ class Clock:
 
         @wraps(method)
         def timed(*args: Any, **kwargs: Any) -> Any:
+            if self.training:
+                return method(*args, **kwargs)
             started = time.perf_counter()
+            self.training = counted_as == "training"
             self.stack.append(0.0)
             try:
                 return method(*args, **kwargs)
             finally:
+                self.training = False
                 spent = time.perf_counter() - started
                 inner = self.stack.pop()
                 self.seconds[counted_as] = self.seconds.get(counted_as, 0.0) + spent - inner
@@ -87,7 +94,7 @@ def overhead(study: str, ask: Ask = REFERENCES) -> dict[str, Any]:
     """What a study at its small size spends on the harness, and on drawing, with the references oracle and noise.
 
     The harness is all that happens outside of cells, and what the folder does within them: looking for arrays, keeping
-    them, locking; not what is made there.
+    them, locking; not what is made there. What is drawn to train on is part of training.
     """
     clock, made = Clock(), Folder.made
 
@@ -99,6 +106,7 @@ def overhead(study: str, ask: Ask = REFERENCES) -> dict[str, Any]:
     Folder.made = made_apart  # type: ignore[method-assign]
     clock.watch(Folder, "made", "folder")
     clock.watch(Folder, "keep", "folder")
+    clock.watch(subjects, "carry_out", "training")
     for method in ("sample", "render"):
         clock.watch(World, method, "drawing")
     with tempfile.TemporaryDirectory() as place:
@@ -115,6 +123,7 @@ def overhead(study: str, ask: Ask = REFERENCES) -> dict[str, Any]:
         "seconds": wall,
         "harness": harness,
         "drawing": drawing,
+        "training": clock.seconds.get("training", 0.0),
         "share of the harness": harness / wall,
         "share of the harness and of drawing": (harness + drawing) / wall,
     }
