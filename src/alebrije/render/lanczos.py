@@ -18,6 +18,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from alebrije.render.fusing import fused, is_fusing
+
 FINE = 10  # canvas pixels per image pixel, along each axis
 REACH = 3  # image pixels that the Lanczos filter reaches to either side
 _MARGIN = REACH * FINE
@@ -76,6 +78,7 @@ def _front(left: Tensor, right: Tensor, column: Tensor) -> Tensor:
     return front
 
 
+@fused
 def _steps(left: Tensor, right: Tensor, colors: Tensor) -> tuple[Tensor, Tensor]:
     """Where colour may change along every row [B, R, 2N], and how far it falls there in each channel [B, 3, R, 2N]."""
     stops = torch.cat([left, right], dim=1)  # [B, 2N, R]
@@ -113,25 +116,88 @@ def _blocks(left: Tensor, right: Tensor, colors: Tensor, size: int) -> tuple[Ten
     return scene, channel, tile, row
 
 
-def _resample(places: Tensor, falls: Tensor, weights: _Filter) -> Tensor:
-    """Both passes over blocks [M, 10, E] of places in the table and falls of colour there, to rows of pixels [M, tile].
+Blocks = tuple[Tensor, Tensor, Tensor, Tensor]  # scene, channel, tile and row of each
+
+
+def _resample(stops: Tensor, falls: Tensor, blocks: Blocks, high: int, weights: _Filter) -> Tensor:
+    """Both passes over blocks, to rows of grey levels [M, tile] uint8, from the steps along the rows of the canvas.
 
     The blocks lie below one another in a strip, black at both ends.
     """
-    count, room, ends = len(places), math.ceil(len(places) / _GROUP) * _GROUP, places.shape[-1]
+    scene, channel, tile, row = blocks
+    ends, count, room = stops.shape[-1], len(row), _room(row)
+    blank = (0, 0, _MARGIN, _MARGIN)  # rows above and below the canvas, without paint
+    places = F.pad(stops, blank).reshape(-1, FINE * ends).index_select(0, scene * high + row)  # [blocks, rows * ends]
+    falls = F.pad(falls, blank).reshape(-1, FINE * ends).index_select(0, (scene * 3 + channel) * high + row)
+    shift = (tile * (_TILE * FINE) - _MARGIN).int()[:, None]
+    places = (places - shift).clamp_(0, weights.stops - 1).add_((tile * weights.stops).int()[:, None])
     black = (0, 0, 0, 0, REACH, REACH + room - count)
-    places, falls = F.pad(places, black), F.pad(falls, black)
-    rows, step = _GROUP * FINE, _STRIP if places.device.type == "cpu" else room
+    places, falls = (F.pad(each.view(-1, FINE, ends), black) for each in (places, falls))
+    step = _STRIP if places.device.type == "cpu" else room
     down = torch.empty(room, _TILE, device=places.device)
     for start in range(0, room, max(step, 1)):
         part = slice(start, min(start + step, room) + 2 * REACH)
         bags, levels = places[part].reshape(-1, ends), falls[part].reshape(-1, ends)
         strip = F.embedding_bag(bags, weights.sums, per_sample_weights=levels, mode="sum")
         strip.clamp_(0, 255).round_()  # Pillow keeps whole levels between its two passes
-        groups = (len(strip) - 2 * _MARGIN) // rows
-        windows = strip.as_strided((groups, rows + 2 * _MARGIN, _TILE), (rows * _TILE, _TILE, 1))
-        down[start : start + groups * _GROUP] = torch.matmul(weights.band, windows).view(-1, _TILE)
-    return down[:count]
+        made = _down(strip, weights)
+        down[start : start + len(made)] = made
+    return _levels(down[:count], row, weights.gain)
+
+
+def _resample_fused(stops: Tensor, falls: Tensor, blocks: Blocks, high: int, weights: _Filter) -> Tensor:
+    """The same in three kernels: across, down, and to grey levels."""
+    row = blocks[-1]
+    # a block of the first row, above the image, has no paint: it stands for the black at both ends
+    black = (REACH, REACH + _room(row) - len(row))
+    scene, channel, tile, line = (F.pad(each, black) for each in blocks)
+    strip = across(stops, falls, scene, channel, tile, line, high, weights.sums, weights.stops)
+    return _levels(_down(strip, weights)[: len(row)], row, weights.gain)
+
+
+def _room(row: Tensor) -> int:
+    """Blocks, rounded up to whole groups."""
+    return math.ceil(len(row) / _GROUP) * _GROUP
+
+
+def _down(strip: Tensor, weights: _Filter) -> Tensor:
+    """The vertical filter over a strip of canvas rows, to image rows [R, tile]."""
+    rows = _GROUP * FINE
+    groups = (len(strip) - 2 * _MARGIN) // rows
+    windows = strip.as_strided((groups, rows + 2 * _MARGIN, _TILE), (rows * _TILE, _TILE, 1))
+    return torch.matmul(weights.band, windows).view(-1, _TILE)
+
+
+@fused
+def across(
+    stops: Tensor,
+    falls: Tensor,
+    scene: Tensor,
+    channel: Tensor,
+    tile: Tensor,
+    row: Tensor,
+    high: int,
+    sums: Tensor,
+    reach: int,
+) -> Tensor:
+    """The horizontal filter: rows of whole levels [10 * blocks, tile], from the steps [B, R, E] along canvas rows."""
+    line = (row - REACH)[:, None] * FINE + torch.arange(FINE, device=row.device)  # [blocks, 10]
+    inside = ((row >= REACH) & (row < high - REACH))[:, None]
+    line = torch.where(inside, line, torch.zeros_like(line))
+    shift = (tile * (_TILE * FINE) - _MARGIN)[:, None]
+    level = torch.zeros(1, device=row.device)
+    for end in range(stops.shape[-1]):
+        place = (stops[scene[:, None], line, end] - shift).clamp(0, reach - 1) + (tile * reach)[:, None]
+        fall = torch.where(inside, falls[scene[:, None], channel[:, None], line, end], 0.0)
+        level = level + fall[..., None] * sums[place]  # [blocks, 10, tile]
+    return level.clamp(0.0, 255.0).round().reshape(-1, _TILE)
+
+
+@fused
+def _levels(down: Tensor, row: Tensor, gain: Tensor) -> Tensor:
+    """Grey levels [M, tile] uint8 of filtered rows, those near the frame brought up to what it cuts off."""
+    gained = down * F.pad(gain, (REACH, REACH))[row][:, None]
+    return (gained + _HALF).clamp(0.0, 255.0).to(torch.uint8)
 
 
 def shrink_spans(left: Tensor, right: Tensor, colors: Tensor, size: int) -> Tensor:
@@ -144,17 +210,9 @@ def shrink_spans(left: Tensor, right: Tensor, colors: Tensor, size: int) -> Tens
     if not left.numel():
         return torch.zeros(len(left), 3, size, size, dtype=torch.uint8, device=left.device)
     weights, tiles, high = _filter(size, left.device), math.ceil(size / _TILE), size + 2 * REACH
-    scene, channel, tile, row = _blocks(left, right, colors, size)
-    stops, falls = _steps(left, right, colors)
-    ends = stops.shape[-1]
-
-    blank = (0, 0, _MARGIN, _MARGIN)  # rows above and below the canvas, without paint
-    places = F.pad(stops, blank).reshape(-1, FINE * ends).index_select(0, scene * high + row)  # [blocks, rows * ends]
-    falls = F.pad(falls, blank).reshape(-1, FINE * ends).index_select(0, (scene * 3 + channel) * high + row)
-    shift = (tile * (_TILE * FINE) - _MARGIN).int()[:, None]
-    places = (places - shift).clamp_(0, weights.stops - 1).add_((tile * weights.stops).int()[:, None])
-    down = _resample(places.view(-1, FINE, ends), falls.view(-1, FINE, ends), weights)
-    down *= F.pad(weights.gain, (REACH, REACH))[row][:, None]
+    blocks = scene, channel, tile, row = _blocks(left, right, colors, size)
+    resample = _resample_fused if is_fusing() else _resample
+    levels = resample(*_steps(left, right, colors), blocks, high, weights)
     images = torch.zeros(len(left), 3, high, tiles, _TILE, dtype=torch.uint8, device=left.device)
-    images[scene, channel, row, tile] = down.add_(_HALF).clamp_(0, 255).to(torch.uint8)
+    images[scene, channel, row, tile] = levels
     return images.flatten(3)[:, :, REACH:-REACH, :size]
