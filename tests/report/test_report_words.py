@@ -6,9 +6,11 @@ import pytest
 
 from alebrije.metrics.analogy import HARD_NEGATIVES
 from alebrije.report import words
+from alebrije.report.page import in_words
 from alebrije.report.words import (
     Analogies,
     Factor,
+    Verdict,
     analogy_verdict,
     at_chance,
     grouping_verdict,
@@ -230,3 +232,12 @@ def test_the_rules_name_their_thresholds():
 
 def test_lists_in_words():
     assert [listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+
+
+def test_no_line_ends_between_a_number_and_its_percent_sign():
+    verdict = Verdict("good", "word " * 12 + "and 79 % of all, " * 30)
+    told = in_words({"model": {"neurons": verdict}})
+    assert " 79 %" in told
+    assert not any(line.strip().startswith("%") for line in told.splitlines())
+    assert "79 %" not in verdict.unbroken
+    assert verdict.unbroken.split() == verdict.text.split()  # a no-break space is a space to those who read words

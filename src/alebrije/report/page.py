@@ -18,7 +18,7 @@ from alebrije.report.charts import as_inline_svg, as_pdf, as_svg_file, laid_out
 from alebrije.report.findings import Findings, read_findings
 from alebrije.report.parts import Chart, Gallery, Section, short
 from alebrije.report.sections import INSTRUMENTS, sections_of
-from alebrije.report.words import CHANCE_RULE, RULES, SIGNS, Verdict, listed
+from alebrije.report.words import CHANCE_RULE, NO_BREAK, RULES, SIGNS, Verdict, listed
 from alebrije.results import Result
 from alebrije.results.rendering import visible
 from alebrije.studies.folder import Folder, opened
@@ -98,7 +98,8 @@ def in_words(judged: Mapping[str, Mapping[str, Verdict]]) -> str:
         lines += ["", visible(name)]
         for study, verdict in found.items():
             head = f"  {study:<12} {verdict.sign} {verdict.word:<13} "
-            lines.append(textwrap.fill(verdict.text, 118, initial_indent=head, subsequent_indent=" " * len(head)))
+            text = textwrap.fill(verdict.unbroken, 118, initial_indent=head, subsequent_indent=" " * len(head))
+            lines.append(text.replace(NO_BREAK, " "))
     return "\n".join(lines).strip("\n")
 
 

@@ -50,6 +50,7 @@ RULES: Mapping[str, str] = {
     "that was computed, else 0.",
 }
 CHANCE_RULE = f"Chance: the 95 % interval holds chance, or the score is no more than {MARGIN:g} above it."
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Verdict:
     def word(self) -> str:
         """The mark in words."""
         return SIGNS[self.mark][1]
+
+    @property
+    def unbroken(self) -> str:
+        """The text with spaces that no line ends at between numbers and their percent signs."""
+        return self.text.replace(" %", f"{NO_BREAK}%")
 
 
 @dataclass(frozen=True)
