@@ -502,6 +502,18 @@ def test_nobody_reads_to_the_end(tmp_path: Path) -> None:
     assert (tmp_path / "found" / "report.html").exists()
 
 
+def test_rules_and_alphas_are_for_imagination(tmp_path: Path) -> None:
+    report = alebrije.evaluate(
+        Colour(), tests=["skill", "mig"], size="tiny", out=tmp_path, name="mine", rules="M-A", alphas=[0.2]
+    )
+    labels = [one.cell.labels for one in report.results]
+    chosen = {(each["rule"], each["alpha"]) for each in labels if "rule" in each}
+    assert chosen == {("M-A", 0.2)}
+    assert report.score("mig") is not None
+    with pytest.raises(InputError, match="rules and alphas are for imagination, which is not among the tests neurons"):
+        alebrije.evaluate(Colour(), tests="mig", size="tiny", alphas=[0.2])
+
+
 def test_evaluate_refuses() -> None:
     with pytest.raises(InputError, match="out must be the name of a folder"):
         alebrije.evaluate(Colour(), out="")

@@ -82,6 +82,10 @@ class Eval:
     """References to examine as well: pixels, oracle, projection, noise."""
     worlds: tuple[str, ...] = ()
     """Where to look, for instruments that know several worlds; those of the size unless given."""
+    rules: tuple[str, ...] = ()
+    """For imagination: rules such as S-A and M-NA; those of the size unless given."""
+    alphas: tuple[float, ...] = ()
+    """For imagination: the parts of the non-core combinations that training shows; those of the size unless given."""
     name: str | None = None
     """What to call the model in tables."""
     pixels: int | None = None
@@ -120,6 +124,8 @@ class Eval:
                 out=self.out,
                 beside=self.beside,
                 worlds=self.worlds,
+                rules=self.rules,
+                alphas=self.alphas,
                 name=self.name,
                 pixels=self.pixels,
                 mean=self.mean,

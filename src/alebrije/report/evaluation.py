@@ -163,6 +163,8 @@ def evaluate(
     layer: str | None = None,
     name: str | None = None,
     worlds: str | Sequence[str] = (),
+    rules: str | Sequence[str] = (),
+    alphas: Sequence[float] = (),
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Report:
@@ -170,9 +172,11 @@ def evaluate(
 
     `tests` are instruments (analogy, imagination, grouping, neurons), or names of metrics such as "coat", "snc" and
     "fg-ari". `size` is how much is done: tiny takes seconds on a CPU and small minutes; only paper is what was
-    published. `beside` are references to examine as well: pixels, oracle, projection, noise. `pixels`, `mean` and `std`
-    say how images are prepared. Results go to `out` if it is given; the same call computes only what is missing there.
-    A model whose scores would mean nothing is refused before any is computed (`adapters.look_before`).
+    published. `worlds` are those to look at; for imagination `rules` are such as S-A, and `alphas` the parts of the
+    non-core combinations that training shows. `beside` are references to examine as well: pixels, oracle, projection,
+    noise. `pixels`, `mean` and `std` say how images are prepared. Results go to `out` if it is given; the same call
+    computes only what is missing there. A model whose scores would mean nothing is refused before any is computed
+    (`adapters.look_before`).
 
     >>> from alebrije import evaluate
     >>> quarters = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
@@ -203,8 +207,13 @@ def evaluate(
     temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
     folder = Folder(temporary.name if temporary is not None else Path(out or "."))
     common = Ask(size=size, subjects=tuple(subjects), worlds=_several(worlds), device=str(place), only_subjects=True)
-    asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
     known = studies()
+    asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
+    if rules or alphas:
+        readers = [name for name in wanted if known[name].reads]
+        if not readers:
+            raise InputError(f"rules and alphas are for imagination, which is not among the tests {', '.join(wanted)}")
+        asks |= {name: replace(asks[name], rules=_several(rules), alphas=tuple(alphas)) for name in readers}
     # all are planned before any is run, so that what cannot work is refused at once
     jobs = [job for name, ask in asks.items() for job in planned(known[name], folder, ask)]
     cells = [job.cell for job in jobs]
