@@ -20,6 +20,8 @@ import matplotlib
 matplotlib.use("agg")
 from matplotlib import pyplot as plt
 
+from alebrije.metrics import generalisation_gap
+
 Record = dict[str, Any]
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -100,7 +102,7 @@ def svib_errors() -> str:
                 length(record),
                 f"{inside:.1f}{spread(found.get('in-distribution standard error'))}",
                 f"{outside:.1f}{spread(found.get('out-of-distribution standard error'))}",
-                f"{outside - inside:.1f}",
+                f"{generalisation_gap(inside, outside).score:.2f}",
                 published_error(model_of(record), alpha),
             )
         )

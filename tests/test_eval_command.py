@@ -514,6 +514,20 @@ def test_rules_and_alphas_are_for_imagination(tmp_path: Path) -> None:
         alebrije.evaluate(Colour(), tests="mig", size="tiny", alphas=[0.2])
 
 
+def test_skill_alone_tells_whether_to_change_nothing_is_better() -> None:
+    quarters = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    report = alebrije.evaluate(quarters, tests="skill", size="tiny", name="mine")
+    assert report.score("skill") > 0.3  # type: ignore[operator]
+    assert "It is worse than showing the source unchanged" in report.verdicts["mine"]["imagination"].text
+
+
+def test_a_model_that_is_adapted_is_not_adapted_again() -> None:
+    adapted = alebrije.adapters.Adapted(Colour(), name="mine")
+    assert alebrije.evaluate(adapted, tests="mig", size="tiny").score("mig") is not None
+    with pytest.raises(InputError, match="mine is adapted already: give pixels, mean where it is adapted"):
+        alebrije.evaluate(adapted, tests="mig", size="tiny", pixels=16, mean=0.5)
+
+
 def test_evaluate_refuses() -> None:
     with pytest.raises(InputError, match="out must be the name of a folder"):
         alebrije.evaluate(Colour(), out="")

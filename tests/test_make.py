@@ -331,12 +331,13 @@ class TestContinuing:
         assert write_dataset(Dataset("sprites", "S-A", size=32), 1000, tmp_path / "y", format="svib") == 2000
         assert_same_files(tmp_path / "x", tmp_path / "y")
 
-    def test_an_interrupt_is_one_sentence(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_an_interrupt_is_one_sentence(self, tmp_path: Path, sent: signal.Signals, code: int) -> None:
         process = begin("sprites", "--n", 100_000, "--out", tmp_path / "x", "--size", 32, "--workers", 2)
         wait_for(tmp_path / "x" / "00000", process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         _, complaints = process.communicate(timeout=30)
-        assert process.returncode == 130
+        assert process.returncode == code
         assert [line for line in complaints.decode().splitlines() if not PROGRESS.fullmatch(line)] == [
             "alebrije: stopped; the same command goes on from here"
         ]

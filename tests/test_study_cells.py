@@ -172,6 +172,46 @@ def test_two_runs_share_a_folder(tmp_path: Path) -> None:
     assert scores(Store(tmp_path)) == {number: float(number**2) for number in range(60)}
 
 
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from pathlib import Path
+        from test_study_cells import job, staying
+        from alebrije.results import Store
+        from alebrije.studies.cells import run_jobs
+        place = Path({str(tmp_path)!r})
+        run_jobs([job(n, staying, place=place) for n in range(4)], Store(place / "store"), workers=2)
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
+    limit = time.monotonic() + 60
+    while len(list(tmp_path.glob("*.pid"))) < 2:
+        assert time.monotonic() < limit
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait(timeout=30)
+    workers = [int(path.stem) for path in tmp_path.glob("*.pid")]
+    while any(runs(worker) for worker in workers):
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+
+
+def staying(number: int, place: Path) -> Mapping[str, Value | float]:
+    """Work that would go on for longer than a test may."""
+    (place / f"{os.getpid()}.pid").touch()
+    time.sleep(600)
+    return {}
+
+
+def runs(process: int) -> bool:
+    """Whether there is such a process, and not only its name."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_ray_that_is_absent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.util.joblib", None)
     with pytest.raises(InputError, match="needs the package ray"):
@@ -201,6 +241,15 @@ def test_ray_computes_the_same(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in (tally.failed[0].traceback or "")
     again = run_jobs(jobs[:12], store, workers=2, backend="ray")
     assert (again.done, again.kept) == (0, 12)
+
+
+@pytest.mark.usefixtures("ray")
+def test_ray_tells_of_this_run_and_not_of_one_that_failed_before(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert len(run_jobs([job(0, broken)], store).failed) == 1
+    tally = run_jobs([job(0, pause=2.5)], store, workers=2, backend="ray")
+    assert (tally.done, tally.failed) == (1, [])
+    assert scores(store) == {0: 0}
 
 
 @pytest.mark.usefixtures("ray")

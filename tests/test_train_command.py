@@ -240,6 +240,9 @@ class TestRuns:
         reached = first.out.partition("; ")[2].partition("; ")[0]
         assert "error" in reached
         assert again.out == f"was trained for all 6 steps already; {reached}; see {tmp_path}\n"
+        with (tmp_path / "history.jsonl").open("a") as history:
+            history.write('{"step": 6, "gap": null}\n')  # as it stands there for what is not finite
+        assert "steps already; gap no number; see" in train("i2i-cnn", tmp_path, *QUICK).out
 
     def test_a_setting_given_twice_is_refused(self, tmp_path: Path) -> None:
         assert "--set gives steps twice" in refusal("i2i-cnn", tmp_path / "run", *QUICK, "--set", "steps=7")

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +44,232 @@ def network(seed: int = 0) -> Network:
 def flip_one_bit(weight: Tensor) -> None:
     with torch.no_grad():
         weight.view(-1)[:1].view(torch.int32).bitwise_xor_(1)
+
+
+# what users write, with a network that is handed to no one: it is a global, of theirs or of another module
+STRANGER = """
+import functools
+import torch
+from torch import nn
+import another
+
+def linear(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Dropout(), nn.Flatten(), nn.Linear(48, 2))
+
+net = another.net = another.inner.net = another.inner.other = linear(0)
+another.inner.another = another
+not_used = linear(5)
+
+def in_comprehension(x):
+    return torch.cat([net(part) for part in x.split(8)])
+
+def in_lambda(x):
+    return (lambda given: net(given))(x)
+
+def in_function(x):
+    def within(given):
+        def deeper(given):
+            return net(given)
+        return deeper(given)
+    return within(x)
+
+def of_module(x):
+    return torch.cat([another.net(part) for part in x.split(8)])
+
+def of_inner_module(x):
+    return another.inner.other(x)
+
+class Calls:
+    def __call__(self, x):
+        return self.within(x)
+
+    def within(self, x):
+        return torch.cat([net(part) for part in x.split(8)])
+
+class Inherits(Calls):
+    pass
+
+class Forwards(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+        self.size = not_used[2].out_features
+
+    @torch.no_grad()
+    def forward(self, x):
+        return self.scale * net(x)
+
+class Holds:
+    held = {"it": [net]}
+
+    def __call__(self, x):
+        return self.held["it"][0](x)
+
+class HoldsInModule(nn.Module):
+    held = {"it": [net]}
+
+    def forward(self, x):
+        return self.held["it"][0](x)
+
+class AsProperty:
+    @property
+    def network(self):
+        asked.append(self)
+        return net
+
+    @staticmethod
+    def run(network, x):
+        return network(x)
+
+    def __call__(self, x):
+        return self.run(self.network, x)
+
+class ByDefault(nn.Module):
+    def forward(self, x, using=net):
+        return using(x)
+
+class Makes:
+    def __init__(self):
+        self.network = net
+
+def made_within(x):
+    return Makes().network(x)
+
+def of_class(x):
+    return Holds.held["it"][0](x)
+
+asked = []
+with_a_set = lambda x: net(x) if str(x.dtype) not in {"one", "two", "three", "four"} else x
+partial = functools.partial(in_comprehension)
+bound = Calls().within
+calls, inherits, forwards, holds, holds_in_module = Calls(), Inherits(), Forwards(), Holds(), HoldsInModule()
+as_property, by_default = AsProperty(), ByDefault()
+in_sequence = nn.Sequential(Forwards())
+"""
+WAYS = [
+    "in_comprehension",
+    "in_lambda",
+    "in_function",
+    "of_module",
+    "of_inner_module",
+    "calls",
+    "inherits",
+    "forwards",
+    "holds",
+    "holds_in_module",
+    "as_property",
+    "by_default",
+    "made_within",
+    "of_class",
+    "partial",
+    "bound",
+    "in_sequence",
+    "with_a_set",
+]
+
+
+def written(folder: Path) -> dict[str, Any]:
+    """All that the stranger's file defines."""
+    another = sys.modules["another"] = types.ModuleType("another")
+    vars(another)["inner"] = types.ModuleType("another.inner")
+    stranger = sys.modules["stranger"] = types.ModuleType("stranger")  # where the text of classes is looked for
+    path = folder / "stranger.py"
+    path.write_text(STRANGER)
+    stranger.__file__ = str(path)
+    with torch.random.fork_rng(devices=[]):
+        exec(compile(STRANGER, path, "exec"), vars(stranger))
+    return vars(stranger)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    for name in ("stranger", "another"):
+        sys.modules.pop(name, None)
+
+
+class TestFingerprintOfWhatIsNamed:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_weights_count(self, folder: Path, way: str) -> None:
+        there = written(folder)
+        encoder = load(there[way])
+        first = encoder.fingerprint
+        assert load(there[way]).fingerprint == first
+        assert load(written(folder)[way]).fingerprint == first
+        flip_one_bit(there["net"][2].weight)
+        assert encoder.fingerprint != first
+        assert load(there[way]).fingerprint == encoder.fingerprint
+        assert there["asked"] == []
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_the_network_is_found_and_no_other(self, folder: Path, way: str) -> None:
+        there = written(folder)
+        encoder = load(there[way])
+        assert [module for module in encoder.modules if module is there["net"]]
+        assert not [module for module in encoder.modules if module is there["not_used"]]
+        assert there["net"].training
+        images = torch.rand(3, 3, 4, 4)
+        assert torch.equal(encoder(images).codes, encoder(images, seed=1).codes)  # without dropout
+        assert there["net"].training
+
+    def test_another_process_gives_the_same(self, folder: Path) -> None:
+        here = {way: load(there).fingerprint for way, there in written(folder).items() if way in WAYS}
+        (folder / "elsewhere").mkdir()
+        (folder / "elsewhere" / "stranger.py").write_text(STRANGER)
+        program = f"""
+import sys, types
+sys.path.insert(0, {str(folder / "elsewhere")!r})
+another = sys.modules["another"] = types.ModuleType("another")
+another.inner = types.ModuleType("another.inner")
+import stranger
+from alebrije.adapters import load
+for way in {WAYS}:
+    print(way, load(getattr(stranger, way)).fingerprint)
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert dict(line.split() for line in done.stdout.splitlines()) == here
+
+    def test_a_tensor_counts(self) -> None:
+        text = "class Adds:\n    def __call__(self, x):\n        return [part + table for part in x]\n"
+
+        def made(table: Any) -> str:
+            there: dict[str, Any] = {"__name__": "adds", "table": table}
+            exec(text, there)
+            return load(there["Adds"]()).fingerprint
+
+        for kind in (torch.tensor, np.array):
+            assert made(kind([1.0, 2.0])) == made(kind([1.0, 2.0]))
+            assert made(kind([1.0, 2.0])) != made(kind([1.0, 3.0]))
+
+    def test_what_refers_to_itself_has_an_end(self) -> None:
+        class Knot:
+            def __init__(self) -> None:
+                self.me, self.all = self, [self]
+                self.all.append(self.all)  # type: ignore[arg-type]
+
+            def __call__(self, images: Tensor) -> Tensor:
+                return knots[0](images) if len(knots) > 2 else first(images)
+
+        def first(images: Tensor) -> Tensor:
+            return second(images) if Knot.same else images.mean((2, 3))
+
+        def second(images: Tensor) -> Tensor:
+            return first(images) + len(Knot.tied)
+
+        knots: list[Any] = [Knot(), Knot]
+        knots.append(knots)
+        Knot.same, Knot.tied = Knot, knots  # type: ignore[attr-defined]
+        begun = time.perf_counter()
+        assert load(knots[0]).fingerprint == load(knots[0]).fingerprint
+        assert time.perf_counter() - begun < 2
+
+    def test_what_is_too_deep_needs_a_name(self) -> None:
+        chain: list[Any] = []
+        for _ in range(5000):
+            chain = [chain]
+        with pytest.raises(InputError, match="cannot be looked into"):
+            load(lambda images: images.mean((2, 3)) + len(chain)).fingerprint  # noqa: B018
 
 
 class TestFingerprint:

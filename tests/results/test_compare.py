@@ -52,6 +52,8 @@ class TestRuns:
         assert compared.columns[4:6] == ("x/results", "y/results")
         filled(tmp_path / "metric", [1.0])
         assert "metric (run)" in compare([tmp_path / "metric"]).columns
+        (row,) = compare([filled(tmp_path / "model", [1.0], model="ae")]).rows
+        assert (row["model"], row["model (run)"].value) == ("ae", 1.0)
 
     def test_a_query(self, tmp_path: Path) -> None:
         store = filled(tmp_path / "a", [1])

@@ -13,17 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from alebrije import adapters
-from alebrije.adapters import Adapted
+from alebrije.adapters import Adapted, Preprocessing
 from alebrije.adapters.embeddings import Embeddings
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.results import Result
 from alebrije.results.cells import Label
 from alebrije.results.links import LINKS
-from alebrije.studies import grouping
+from alebrije.studies import grouping, subjects
 from alebrije.studies.folder import Folder
 from alebrije.studies.grouping import EXTENTS, GROUPING, NO_DRAWING, NO_GROUPS, STUDY, Pictures
-from alebrije.studies.grouping_grid import CORRELATIONS, correlations
+from alebrije.studies.grouping_grid import CORRELATIONS, correlations, rows
 from alebrije.studies.protocol import Ask, run_study
 from alebrije.studies.subjects import Model, Pixels, Subject, Trained, View
 from alebrije.studies.training import carry_out
@@ -227,6 +227,35 @@ def test_a_model_at_hand_that_was_trained_here_is_a_row_of_the_grid(tmp_path: Pa
     loaded = found(folder, Ask(size="tiny", models=(spec,), metrics=("psnr",)), "train_slots", "test_slots")
     for place, result in loaded.items():
         assert scores(result) == {"psnr": pytest.approx(scores(results[place])["psnr"])}
+
+
+@pytest.mark.parametrize("batch", [3, 64])
+def test_a_row_of_the_grid_looks_at_as_many_images_at_once_as_its_model(tmp_path: Path, batch: int) -> None:
+    made = plan("slot-attention", preset_name="tiny", settings={"slots": 4})
+    inner = Adapted(made.new_model(), preprocessing=Preprocessing(size=made.size), batch=batch, plan=made)
+    view = View(torch.zeros(8, 3, 32, 32, dtype=torch.uint8))
+    for row in rows(Model(inner), (2, 4)):
+        assert row.adapted().batch == row.identity["batch"] == batch
+        slots = row.encode(view).slots
+        assert slots is not None
+        assert slots.shape[:2] == (8, row.slots)
+    own = rows(Model(inner), ())[0].encode(view).slots
+    assert own is not None
+    assert torch.equal(own, inner.codes(view.images))  # slots begin at random in each batch
+
+
+def test_a_run_of_another_training_has_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan("slot-attention", preset_name="tiny", settings={"slots": 4})
+    subject = Trained(made, Folder(tmp_path))
+    told = {name: value for name, value in made.to_json().items() if name != "alebrije"}
+    assert subject.place == Folder(tmp_path).run({**told, "device": "cpu"})  # as it was before there was a version
+    places = []
+    for version in (1, 2, 3, 2):
+        monkeypatch.setattr(subjects, "TRAINING", version)
+        assert subject.identity["training"] == version
+        places.append(subject.place)
+    assert len(set(places)) == 3
+    assert places[1] == places[3]
 
 
 def test_a_model_without_slots_is_trained_once(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from alebrije.adapters.embeddings import Embeddings
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.models.head import PartsHead, pixel_points
-from alebrije.results import Cell, Result, Value
+from alebrije.results import Cell, Result, Store, Value, compare, merged, table
+from alebrije.results.merging import latest
 from alebrije.results.published import published_for
 from alebrije.scenes import Scenes
 from alebrije.studies import imagination
@@ -122,6 +124,31 @@ def test_the_truth_has_no_error_and_is_read_as_the_truth(folder: Folder, marks: 
     assert read["factor accuracy"].score == read["factor accuracy of true images"].score
     assert read["factor accuracy"].score == score(marks["noise"], "factor accuracy of true images")
     assert read["shape accuracy"].score == read["shape accuracy"].details["of true images"]
+
+
+@pytest.mark.parametrize("again", ["skill", "lpips", "factor accuracy"])
+def test_one_metric_asked_for_later_hides_no_other(
+    folder: Folder, marks: Mapping[str, Result], tmp_path: Path, again: str
+) -> None:
+    (job,) = jobs(folder, Ask(size="tiny", models=("noise",), metrics=(again,)))
+    store, first = Store(tmp_path), marks["noise"]
+    store.put(first)
+    later = Result.done(job.cell, {again: -9.0}, seconds=1)
+    store.put(later.model_copy(update={"created": first.created + timedelta(seconds=5)}))
+    (together,), left_out = latest(store.all())
+    assert left_out == 0
+    assert set(together.values) == set(first.values)
+    assert together.values[again].score == -9.0
+    assert {name: value for name, value in together.values.items() if name != again} == {
+        name: value for name, value in first.values.items() if name != again
+    }
+    columns = compare([store])
+    assert {row["metric"] for row in columns.rows} == {row["metric"] for row in table([first]).rows}
+
+
+def test_results_of_another_head_stay_apart(folder: Folder) -> None:
+    one, other = jobs(folder, Ask(size="tiny", models=("noise",), seeds=2))
+    assert len(merged([Result.done(job.cell, {"skill": 0.5}, seconds=1) for job in (one, other)])) == 2
 
 
 def test_lpips_is_null_without_weights(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +293,39 @@ def test_a_subject_that_learned_episodes_is_asked_for_its_own_task(folder: Folde
     assert set(by_itself.work()) == {"skill"}
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [{"worlds": ("clevr",)}, {"rules": ("S-A",)}, {"alphas": (0.6,)}, {"rules": ("M-A",), "alphas": (0.4, 0.6)}],
+)
+def test_a_subject_that_learned_episodes_cannot_be_asked_for_another_task(
+    folder: Folder, asked: dict[str, Any]
+) -> None:
+    own = plan("oracle", preset_name="tiny", world="sprites", rule="M-A", alpha=0.2, images=16, settings={"steps": 2})
+    for subject in (Trained(own, folder), Model(Adapted(own.new_model(), preprocessing=Preprocessing(), plan=own))):
+        ask = Ask(size="tiny", subjects=(subject,), only_subjects=True, metrics=("skill",), **asked)
+        with pytest.raises(InputError, match=r"learned sprites M-A at alpha 0\.2 and .* leave out --worlds") as caught:
+            jobs(folder, ask)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"worlds": ("sprites",), "rules": ("M-A",), "alphas": (0.2,)},
+        {"worlds": ("clevr", "sprites"), "rules": ("S-A", "M-A"), "alphas": (0.2, 0.6)},
+        {"alphas": (0.2,)},
+    ],
+)
+def test_a_subject_that_learned_episodes_is_planned_once_where_its_own_task_is_among_others(
+    folder: Folder, asked: dict[str, Any]
+) -> None:
+    own = plan("oracle", preset_name="tiny", world="sprites", rule="M-A", alpha=0.2, images=16, settings={"steps": 2})
+    ask = Ask(size="tiny", subjects=(Trained(own, folder),), only_subjects=True, metrics=("skill",))
+    ((job,), (plain,)) = jobs(folder, replace(ask, **asked)), jobs(folder, ask)
+    assert job.cell == plain.cell
+    assert (job.cell.labels["world"], job.cell.labels["rule"], job.cell.labels["alpha"]) == ("sprites", "M-A", 0.2)
+
+
 def test_cells_of_the_sizes(folder: Folder) -> None:
     small = jobs(folder, Ask(size="small", models=("i2i-cnn", "noise", "svib-oracle"), seeds=2))
     assert len(small) == 2 * 3 * 2
@@ -285,7 +345,7 @@ def test_only_what_is_wanted(folder: Folder) -> None:
     assert jobs(folder, Ask(size="tiny", metrics=("coat",))) == []
     ask = Ask(size="tiny", models=("noise",), metrics=("alpha-efficiency",), alphas=(0.2, 0.6))
     for job in jobs(folder, ask):
-        assert "out-of-distribution error" in job.cell.inputs["values"]
+        assert "out-of-distribution error" in job.cell.inputs["metrics"]["values"]
     assert set(METRICS) < set(STUDY.metrics)
 
 

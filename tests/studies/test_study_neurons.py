@@ -231,6 +231,14 @@ class TestHeldOut:
         assert len(batch) == 300
         assert not {image.numpy().tobytes() for image in batch} & gone
 
+    @pytest.mark.parametrize("images", [0, None])
+    def test_the_size_of_the_set_is_what_is_left(self, images: int | None) -> None:
+        made = plan("beta-tcvae", preset_name="paper", world="dsprites", images=images)
+        left = made.leaving_out({"shape": 0, "scale": 0})
+        assert made.settings["dataset_size"] == 737_280
+        assert left.settings["dataset_size"] == 737_280 - 40 * 32 * 32
+        assert left.images == (0 if images == 0 else 737_280 - 40 * 32 * 32)
+
     def test_plans_there_and_back(self, tmp_path: Path) -> None:
         made = plan("beta-tcvae", preset_name="paper", world="rooms", seed=1)
         less = made.leaving_out({"shape": 0, "scale": 7})

@@ -18,6 +18,7 @@ from alebrije.data.checks import whole_number
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.named import first_line, nearest
+from alebrije.seeding import seeded
 from alebrije.train.plan import Plan
 
 CPU = torch.device("cpu")
@@ -191,15 +192,6 @@ def seed_of(images: Tensor, seed: int) -> int:
     """A seed that depends on the images and on nothing else but `seed`."""
     digest = hashlib.blake2b(as_bytes(images).numpy().tobytes(), digest_size=7)
     return (int.from_bytes(digest.digest(), "big") + seed) % 2**63
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device = CPU) -> Iterator[None]:
-    """Torch's generators set to a seed, and afterwards to where they were."""
-    devices = [] if device.type == "cpu" else [device.index or 0]
-    with torch.random.fork_rng(devices=devices, device_type="cuda" if device.type == "cpu" else device.type):
-        torch.manual_seed(seed)
-        yield
 
 
 @contextmanager

@@ -2,17 +2,22 @@
 
 Results are filed under the fingerprint of the model that they are of, so two models must never share one. A callable is
 more than its name: `lambda images: network(images)[0]` computes with the weights of `network`, which are found in its
-closure. What cannot be seen, such as the session of another runtime, is told and not passed over.
+closure. So does an object whose methods name a global `network` or `module.network`, or whose class holds it: names are
+followed through the code of users. What cannot be seen, such as the session of another runtime, is told and not passed
+over.
 """
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import hashlib
 import inspect
 import logging
+import re
 import sys
+import threading
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +32,9 @@ from alebrije.errors import InputError
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, enum.Enum, PurePath, torch.dtype, torch.Size, np.generic)
 _NAMED = (type, types.ModuleType, types.BuiltinFunctionType, types.MethodWrapperType, np.ufunc)
-_PASSED_OVER = (logging.Logger, torch.device, types.GenericAlias)
+_TELLING = (re.Pattern, range, slice, np.dtype, torch.layout, torch.memory_format, types.UnionType, types.EllipsisType)
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_PASSED_OVER = (logging.Logger, torch.device, types.GenericAlias, *_LOCKS)
 # classes that come in versions of packages, and of this one: their name tells what they compute
 _PACKAGES = {"torch", "torchvision", "timm", "transformers", "numpy", "alebrije"} | sys.stdlib_module_names - {
     "__main__"
@@ -35,7 +42,12 @@ _PACKAGES = {"torch", "torchvision", "timm", "transformers", "numpy", "alebrije"
 _OF_EVERY_MODULE = {*vars(nn.Module()), "device", "name_or_path"}  # none of which changes what it computes
 # of the attributes of modules in those packages, the settings, and the functions that they were given
 _TOLD = (*_PLAIN, tuple, list, Tensor, np.ndarray, types.FunctionType, types.BuiltinFunctionType, functools.partial)
+_WEIGHTS = (Tensor, np.ndarray, nn.Module)
 _MOST = 20_000  # things looked at, after which something is not a model but half a program
+_DEEPEST = 150  # things within things, before Python's own limit
+_BY_GLOBAL_NAME = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+_MAKING = {"__init__", "__new__", "__init_subclass__"}  # which an object has behind it: what they made is in it
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,8 @@ class Unseen:
     what: str
 
 
-Pieces = Iterator[str | Tensor | nn.Module | Unseen]
+Array = np.ndarray[Any, Any]
+Pieces = Iterator[str | Tensor | Array | nn.Module | Unseen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,17 +126,22 @@ class _Walk:
 
     def __init__(self) -> None:
         self.seen: dict[int, object] = {}  # held, so that no number is given anew
+        self.classes: set[tuple[int, bool]] = set()
+        self.weightless: set[tuple[int, bool]] = set()  # classes met within modules that lead to no weights
+        self.depth = 0
+        self.modules = 0  # that it is within
 
     def into(self, label: str, thing: Any) -> Pieces:
         if isinstance(thing, _PASSED_OVER):
             return
-        if isinstance(thing, _PLAIN):
+        if isinstance(thing, (*_PLAIN, *_TELLING)):
             yield f"{label}={thing!r}"
             return
         if isinstance(thing, _NAMED):
             yield f"{label}={_qualified(thing)}"
             if isinstance(thing, type):
                 yield from self._source(thing)
+                yield from self._classes([thing], made=False)
             elif not isinstance(owner := getattr(thing, "__self__", None), types.ModuleType):
                 yield from self.into(f"{label}.self", owner)  # a method of C
             return
@@ -131,9 +149,15 @@ class _Walk:
             yield f"{label}: again"
             return
         self.seen[id(thing)] = thing
-        if len(self.seen) > _MOST:
+        if len(self.seen) > _MOST or self.depth > _DEEPEST:
             yield Unseen(f"what hangs on {label or 'the model'}")
-        elif isinstance(thing, Tensor | np.ndarray):
+            return
+        self.depth += 1
+        yield from self._inside(label, thing)
+        self.depth -= 1
+
+    def _inside(self, label: str, thing: Any) -> Pieces:
+        if isinstance(thing, Tensor | np.ndarray):
             yield from _of_tensor(label, thing)
         elif isinstance(thing, torch.Generator):
             yield from _of_tensor(label, thing.get_state())
@@ -148,7 +172,10 @@ class _Walk:
             for number, value in enumerate(thing):
                 yield from self.into(f"{label}[{number}]", value)
         elif isinstance(thing, set | frozenset):
-            yield f"{label}: {sorted(map(repr, thing))}"
+            if all(isinstance(one, (*_PLAIN, tuple, type)) for one in thing):
+                yield f"{label}: {sorted(map(repr, thing))}"
+            else:  # whose order, and names, are addresses
+                yield Unseen(f"the set {label.lstrip('.')}")
         else:
             yield from self._callable(label, thing)
 
@@ -174,22 +201,61 @@ class _Walk:
             yield from self._source(type(thing))
             for name in sorted(vars(thing)):
                 yield from self.into(f"{label}.{name}", vars(thing)[name])
+            yield from self._classes([type(thing)], made=True)
         else:
             yield Unseen(f"{label.lstrip('.') or 'the model'}, of type {_qualified(type(thing))},")
 
     def _function(self, label: str, function: types.FunctionType) -> Pieces:
         yield f"{label}: {_qualified(function)}"
         yield from self._source(function)
-        found = inspect.getclosurevars(function)
-        names = found.nonlocals if _known(function) else {**found.globals, **found.nonlocals}
-        for name in sorted(names):
-            yield from self.into(name, names[name])
+        for name, value in sorted(_named_by(function).items()):
+            yield from self.into(name, value)
         for name, value in (("defaults", function.__defaults__), ("keywords", function.__kwdefaults__)):
             yield from self.into(f"{label}.{name}", value)
+
+    def _classes(self, kinds: list[type], *, made: bool) -> Pieces:
+        """What classes compute with; within a module only if weights are in it, else its own tell it from others."""
+        before = self.seen.copy(), self.classes.copy()
+        kinds = [kind for kind in kinds if (id(kind), made) not in self.weightless]
+        pieces = [piece for kind in kinds for piece in self._class(kind, made=made)]
+        if not self.modules or any(isinstance(piece, _WEIGHTS) for piece in pieces):
+            yield from pieces
+        else:
+            self.seen, self.classes = before
+            self.weightless.update((id(kind), made) for kind in kinds)
+
+    def _class(self, kind: type, *, made: bool) -> Pieces:
+        """What the methods of a user's class name, and what it holds itself; its text is told by `_source`.
+
+        An object that is `made` already is not made again, so what its `__init__` names does not count.
+        """
+        for one in kind.__mro__:
+            if _packaged(one) or {(id(one), False), (id(one), made)} & self.classes:
+                continue
+            self.classes.add((id(one), made))
+            if self.depth > _DEEPEST:
+                yield Unseen(f"what hangs on {_qualified(one)}")
+                continue
+            self.depth += 1
+            for name, value in sorted(vars(one).items()):
+                label = f"{one.__qualname__}.{name}"
+                if isinstance(function := _behind(value), types.FunctionType):
+                    if not (made and name in _MAKING):
+                        yield from self._method(label, function)
+                elif not (name.startswith("__") or name == "_abc_impl" or isinstance(value, (*_PLAIN, *_SLOTS))):
+                    yield from self.into(label, value)
+            self.depth -= 1
+
+    def _method(self, label: str, function: types.FunctionType) -> Pieces:
+        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        given = {f"{label}.default {number}": value for number, value in enumerate(defaults)}
+        for name, value in sorted({**_named_by(function), **given}.items()):
+            yield from self.into(name, value)
 
     def _module(self, label: str, module: nn.Module) -> Pieces:
         """The classes and settings of a module; its weights are looked at whenever the fingerprint is asked for."""
         self.seen |= {id(part): part for part in module.modules()}
+        self.modules += 1
         for name, part in module.named_modules():
             place = f"{label}.{name}"
             yield f"{place}: {_qualified(type(part))}"
@@ -200,9 +266,12 @@ class _Walk:
                 continue  # what torch.compile wraps around a module counts its own calls
             told = _TOLD if _known(type(part)) else object
             for attribute, value in sorted(vars(part).items()):
-                if attribute not in _OF_EVERY_MODULE and isinstance(value, told):
+                if attribute not in _OF_EVERY_MODULE and isinstance(value, told) and not isinstance(value, _TELLING):
                     # what cannot be seen is passed over: the weights and the class tell modules apart
                     yield from (one for one in self.into(f"{place}.{attribute}", value) if not isinstance(one, Unseen))
+        kinds = list(dict.fromkeys(map(type, module.modules())))
+        yield from (one for one in self._classes(kinds, made=True) if not isinstance(one, Unseen))
+        self.modules -= 1
 
     def _source(self, thing: Any) -> Iterator[str]:
         """What a class or function does: its text, or else its instructions."""
@@ -220,11 +289,66 @@ class _Walk:
                 yield from (_instructions(each.__code__) for each in functions if isinstance(each, types.FunctionType))
 
 
-def _of_tensor(label: str, tensor: Tensor | np.ndarray[Any, Any]) -> Iterator[str | Tensor | Unseen]:
+def _named_by(function: types.FunctionType) -> dict[str, Any]:
+    """What a function and those within it name: in its closure, in its globals, and as `module.name`."""
+    codes = list(_codes(function.__code__))
+    found = {} if _in_package(function) else _globals_of(function, codes)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name != "__class__" and cell != types.CellType():  # one that is empty as yet
+            found[name] = cell.cell_contents
+    names = {name for code in codes for name in code.co_names}
+    for name, value in list(found.items()):
+        if isinstance(value, types.ModuleType):
+            found |= _of_module(name, value, names, set())
+    return found
+
+
+def _globals_of(function: types.FunctionType, codes: list[types.CodeType]) -> dict[str, Any]:
+    steps = (step for code in codes for step in dis.get_instructions(code))
+    names = {step.argval for step in steps if step.opname in _BY_GLOBAL_NAME}
+    told = (*_TOLD, nn.Module) if _installed(function.__module__) else object
+    there = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    return {name: value for name, value in there.items() if isinstance(value, told)}
+
+
+def _of_module(label: str, module: types.ModuleType, names: set[str], above: set[int]) -> dict[str, Any]:
+    """Of a user's module, and of those in it, the attributes that have one of these names."""
+    found: dict[str, Any] = {}
+    if _known(module) or id(module) in above:
+        return found
+    for name in names & vars(module).keys():
+        value = vars(module)[name]
+        if isinstance(value, types.ModuleType):
+            found |= _of_module(f"{label}.{name}", value, names, above | {id(module)})
+        elif isinstance(value, _WEIGHTS) or not _installed(module.__name__):
+            found[f"{label}.{name}"] = value
+    return found
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Instructions, and those of the functions, classes and comprehensions within."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _codes(one)
+
+
+def _behind(value: Any) -> Any:
+    """The function that a user wrote for an attribute of a class, without what packages wrap around it."""
+    if isinstance(value, property | functools.cached_property):
+        value = value.fget if isinstance(value, property) else value.func
+    elif isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    while isinstance(value, types.FunctionType) and _in_package(value) and "__wrapped__" in vars(value):
+        value = vars(value)["__wrapped__"]
+    return value
+
+
+def _of_tensor(label: str, tensor: Tensor | Array) -> Iterator[str | Tensor | Array | Unseen]:
     yield f"{label}: {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
     if isinstance(tensor, np.ndarray):
         if tensor.dtype.kind in "biufcSU":
-            yield np.ascontiguousarray(tensor).tobytes().hex()
+            yield tensor
         else:
             yield Unseen(f"the array {label.lstrip('.')} of type {tensor.dtype}")
     elif tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
@@ -233,7 +357,9 @@ def _of_tensor(label: str, tensor: Tensor | np.ndarray[Any, Any]) -> Iterator[st
         yield tensor.detach()
 
 
-def _bytes(piece: str | Tensor) -> bytes:
+def _bytes(piece: str | Tensor | Array) -> bytes:
+    if isinstance(piece, np.ndarray):
+        piece = np.ascontiguousarray(piece).tobytes().hex()
     if isinstance(piece, str):
         return f"{piece!r};".encode()
     return piece.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
@@ -244,10 +370,30 @@ def _qualified(thing: Any) -> str:
 
 
 def _instructions(code: types.CodeType) -> str:
-    inner = [_instructions(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts]
+    inner = [_instructions(one) if isinstance(one, types.CodeType) else _constant(one) for one in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {inner}"
 
 
+def _constant(value: Any) -> str:
+    return f"{sorted(map(repr, value))}" if isinstance(value, frozenset) else repr(value)
+
+
 def _known(thing: Any) -> bool:
-    """Whether a class or function is part of a package that models are commonly made of."""
-    return (thing.__module__ or "").partition(".")[0] in _PACKAGES
+    """Whether a class, function or module is part of a package that models are commonly made of."""
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None)
+    return (name or "").partition(".")[0] in _PACKAGES
+
+
+def _in_package(function: types.FunctionType) -> bool:
+    """Whether a function, or what wraps it, was written in such a package; what wraps bears the name of the wrapped."""
+    return _known(function) or str(function.__globals__.get("__name__")).partition(".")[0] in _PACKAGES
+
+
+def _packaged(kind: type) -> bool:
+    return _known(kind) or _installed(kind.__module__)
+
+
+def _installed(module: str | None) -> bool:
+    """Whether a module came with an installed package, which has much in it that is no model, and no user's weights."""
+    file = getattr(sys.modules.get(module or ""), "__file__", None) or ""
+    return bool({"site-packages", "dist-packages"} & set(PurePath(file).parts))

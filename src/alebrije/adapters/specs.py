@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from alebrije.adapters.adapted import Adapted, seeded
+from alebrije.adapters.adapted import Adapted
 from alebrije.adapters.embeddings import read_embeddings
 from alebrije.adapters.preprocessing import Preprocessing, preprocessing
 from alebrije.adapters.zoos import from_hub, from_timm
 from alebrije.errors import InputError
 from alebrije.named import first_line, object_named
+from alebrije.seeding import seeded
 from alebrije.train import checkpoints, load_weights
 from alebrije.train.plan import Plan, read_plan
 

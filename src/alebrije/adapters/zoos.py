@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from alebrije.adapters.adapted import seeded
 from alebrije.adapters.preprocessing import Preprocessing
 from alebrije.errors import InputError
 from alebrije.named import first_line, nearest
+from alebrije.seeding import seeded
 
 _PATIENCE = 5  # seconds for the hub to answer at all
 

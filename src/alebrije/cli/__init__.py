@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         command = parsed(_COMMANDS, _DESCRIPTION, arguments)
         _speak()
-        with _own_warnings_once():
+        with _own_warnings_once(), _terminated_like_interrupted():
             command.run()
         sys.stdout.flush()  # here, where it is seen that nobody reads, and not at exit
     except InputError as error:
@@ -64,10 +66,31 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(2)
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         goes_on = type(command).__name__ in _GO_ON if command is not None else False
         print(f"alebrije: stopped{'; the same command goes on from here' if goes_on else ''}", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(143 if isinstance(stop, _Terminated) else 130)
+
+
+class _Terminated(KeyboardInterrupt):
+    """Somebody has asked this process to end, as the scheduler of a cluster does."""
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Within this context SIGTERM ends a command as Ctrl-C does: other processes end too, and what was done is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread
+        return
+
+    def end(*_: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Lines(logging.Handler):

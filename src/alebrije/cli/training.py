@@ -145,10 +145,10 @@ class Train:
 
 def _last_step(folder: Path) -> int:
     """How far the run in a folder has come."""
-    from alebrije.train import checkpoints
+    from alebrije.train.checkpoints import checkpoints, step_of
 
     there = checkpoints(folder)
-    return int(there[-1].name.removeprefix("step-")) if there else 0
+    return step_of(there[-1]) if there else 0
 
 
 def _last_look(folder: Path) -> str:
@@ -159,5 +159,6 @@ def _last_look(folder: Path) -> str:
     for line in (folder / "history.jsonl").read_text().splitlines():
         values = json.loads(line)
         if "lr" not in values:
-            found = ", ".join(f"{name} {value:.4g}" for name, value in values.items() if name != "step") + "; "
+            told = {name: "no number" if value is None else f"{value:.4g}" for name, value in values.items()}
+            found = ", ".join(f"{name} {value}" for name, value in told.items() if name != "step") + "; "
     return found

@@ -13,6 +13,7 @@ from torch import nn
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import Array, Integers, answer_like, check_classes, check_codes, split_rows, to_numpy
 from alebrije.metrics.record import Score, register
+from alebrije.seeding import seeded
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,8 +74,7 @@ def tree_reconstruction_error(
     spread = float(np.sqrt(np.square(values[fit] - middle).mean()))
     plain = np.linalg.norm(values[test] - middle, axis=1).mean()
     scaled = torch.from_numpy((values - middle) / (spread or 1.0)).float()
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # and not those of other devices
+    with seeded(seed):
         composer = _Composer(int(parts.max()) + 1, values.shape[1])
     inputs, mask = torch.from_numpy(parts), torch.from_numpy(exists)
     _fit(composer, inputs[fit], mask[fit], scaled[fit], steps, batch_size, seed)

@@ -195,6 +195,9 @@ def evaluate(
     elif isinstance(encoder, str) and ":" not in encoder and (near := difflib.get_close_matches(encoder, REFERENCES)):
         raise InputError(f"{encoder!r} names no model; did you mean the reference {near[0]!r}?")
     elif isinstance(encoder, Adapted):
+        told = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
+        if given := [word for word, value in told.items() if value is not None]:
+            raise InputError(f"{encoder.name} is adapted already: give {', '.join(given)} where it is adapted")
         subject = Model(encoder, name or "")
     else:
         loaded = adapters.load(

@@ -151,12 +151,12 @@ def listed(words: Sequence[str]) -> str:
 
 
 def over_settings(estimates: Sequence[Estimate]) -> Estimate | None:
-    """One number for several settings: their mean, and from the least to the greatest; one keeps its interval."""
+    """One number for several settings: their mean, of which no interval is known; one keeps its interval."""
     known = [one for one in estimates if one.value is not None]
     values = [one.value for one in known if one.value is not None]
     if len(known) < 2:
         return known[0] if known else None
-    return Estimate(statistics.fmean(values), n=len(values))
+    return Estimate(statistics.fmean(values))
 
 
 def no_verdict(needed: str, reason: str | None = None, about: str = "") -> Verdict:

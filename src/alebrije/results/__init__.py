@@ -1,9 +1,9 @@
 """What was found: validated JSON files, written so that a reader never sees half of one."""
 
+from alebrije.atomic import write_atomically
 from alebrije.results.cells import Cell, Machine, Result, ScoreInterval, Value
 from alebrije.results.compare import compare
 from alebrije.results.estimates import Estimate
-from alebrije.results.files import write_atomically
 from alebrije.results.folding import folded
 from alebrije.results.merging import latest, merged
 from alebrije.results.published import Published, published, published_for

@@ -30,8 +30,9 @@ def compare(
     seeds): nothing where neither side has a spread. Where several published numbers fit, they are named and none is
     chosen.
     """
-    runs = {name: _means(store, query) for name, store in _named(stores).items()}
-    labels = tuple(dict.fromkeys(name for run in runs.values() for name in run.columns if name != "value"))
+    found = {name: _means(store, query) for name, store in _named(stores).items()}
+    labels = tuple(dict.fromkeys(name for run in found.values() for name in run.columns if name != "value"))
+    runs = {f"{name} (run)" if name in labels else name: run for name, run in found.items()}
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, run in runs.items():
         for row in run.rows:

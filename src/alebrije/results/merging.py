@@ -8,7 +8,7 @@ from typing import Any
 from alebrije.results.canonical import digest
 from alebrije.results.cells import Result, Value
 
-METRICS = "metrics"  # the input of a cell that says which values are wanted of it, each with its version
+METRICS = "metrics"  # the input of a cell that says which values are wanted of it, and what decides only those
 
 
 def merged(results: Iterable[Result]) -> list[Result]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -95,7 +97,7 @@ def run_jobs(
 
 
 def in_shard(jobs: Sequence[Job], shard: tuple[int, int]) -> list[Job]:
-    """The i-th of n parts of the jobs, each cell once; which part a job is in depends on its key alone.
+    """The i-th of n parts of the jobs, each cell once; the same on every machine for the same jobs.
 
     >>> jobs = [Job(Cell(study="s", inputs={"number": n}), dict) for n in range(10)]
     >>> sum(len(in_shard(jobs, (i, 3))) for i in (1, 2, 3)), len(in_shard(jobs + jobs, (1, 1)))
@@ -154,7 +156,7 @@ def _spread(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: int) -> Iterator[Result]:
-    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(delayed(_compute)(job, folder) for job in jobs)
+    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(delayed(_apart)(job, folder) for job in jobs)
 
 
 def _on_ray(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[Result]:
@@ -164,7 +166,8 @@ def _on_ray(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[Result]
         answers = pool.submit(_all_on_ray, jobs, folder, workers)
         while not wait([answers], timeout=_LOOK_EVERY).done:
             for cell in list(waiting.values()):
-                if store.has_file(cell) and (result := store.get(cell)) is not None:
+                # one that failed may have done so before, and be computed anew right now
+                if store.has_file(cell) and (result := store.get(cell)) is not None and result.status == "done":
                     del waiting[cell.key]
                     yield result
         for result in answers.result():
@@ -195,7 +198,7 @@ def _one_by_one(
             if backend == "ray":
                 (result,) = _all_on_ray([job], folder, 2)
             else:
-                (result,) = Parallel(n_jobs=2)([delayed(_compute)(job, folder)])
+                (result,) = Parallel(n_jobs=2)([delayed(_apart)(job, folder)])
         except lost:
             error = LostWorkerError("the process that computed this cell was killed, perhaps for want of memory")
             result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
@@ -213,6 +216,25 @@ def _lost_workers(backend: Backend) -> tuple[type[BaseException], ...]:
         raise InputError("the backend ray needs the package ray: pip install 'alebrije[cluster]'") from None
     register_ray()  # type: ignore[no-untyped-call, unused-ignore]
     return (RayError,)
+
+
+def _apart(job: Job, folder: Path) -> Result:
+    """As `_compute`, in a process of its own."""
+    _end_with_parent()
+    return _compute(job, folder)
+
+
+@cache
+def _end_with_parent() -> None:
+    """Let this process end soon after the one that started it was killed, lest it be in the way of the next run."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _compute(job: Job, folder: Path) -> Result:

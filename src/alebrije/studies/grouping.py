@@ -36,6 +36,7 @@ from alebrije.studies.subjects import (
     Subject,
     Trained,
     View,
+    own_world,
     reference,
     resized,
     stranger,
@@ -90,7 +91,7 @@ class Pictures:
     def settings(self) -> dict[str, Any]:
         """All that decides them."""
         about = {"world": self.world, "images": self.images, "pixels": self.pixels, "seed": _SEED, "version": 1}
-        return {"name": f"grouping-{self.world}", **about}
+        return {"name": f"grouping-{self.world}", **about, **own_world(self.world)}
 
     def view(self, folder: Folder, device: str = "cpu") -> View:
         """The images, their masks and the scenes behind them; made when they are first asked for."""

@@ -57,7 +57,9 @@ class AtSlots:
         """The model as an encoder with so many slots."""
         inner = self.subject.adapted() if isinstance(self.subject, Trained) else self.subject.adapted
         model = partial(inner.model, slots=self.slots)
-        return Adapted(model, name=inner.name, preprocessing=inner.preprocessing, device=inner.device)
+        return Adapted(
+            model, name=inner.name, preprocessing=inner.preprocessing, device=inner.device, batch=inner.batch
+        )
 
     def encode(self, view: View) -> Encoding:
         """What the model makes of the images with so many slots."""

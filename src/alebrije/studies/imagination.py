@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from alebrije.adapters.adapted import seeded
 from alebrije.errors import InputError
 from alebrije.metrics import find
 from alebrije.models import get as get_model
 from alebrije.results import Cell, Value
 from alebrije.results.cells import Label
+from alebrije.seeding import seeded
 from alebrije.studies.cells import Job
 from alebrije.studies.folder import Folder
 from alebrije.studies.imagination_alphas import AFTER, ENCODER_SAW, after
@@ -123,15 +123,22 @@ class Examination:
     def inputs(self) -> dict[str, Any]:
         """All that decides the values."""
         lots = {lot: count for lot, count in self.counts.items() if self.lesson is not None or lot in ("known", "test")}
-        versions = {name: find(name).version for name, values in _CATALOGUED.items() if set(values) & set(self.wanted)}
         return {
             "subject": dict(self.subject.identity),
             "episodes": {lot: self.setting.settings(lot, count) for lot, count in lots.items()},
             "head": None if self.lesson is None else {**self.lesson.settings, "seed": self.seed},
-            "reader": None if self.course is None else self.course.settings,
-            "metrics": versions,
-            "values": list(self.wanted),
+            "metrics": self._metrics,
             "protocol": PROTOCOL,
+        }
+
+    @property
+    def _metrics(self) -> dict[str, Any]:
+        """What is wanted and what only that depends on: results that differ in nothing else are taken together."""
+        versions = {name: find(name).version for name, values in _CATALOGUED.items() if set(values) & set(self.wanted)}
+        return {
+            **versions,
+            "values": list(self.wanted),
+            "reader": None if self.course is None else self.course.settings,
             **({"lpips weights": perceptual_weights()} if LPIPS in self.wanted else {}),
         }
 
@@ -206,7 +213,25 @@ def examinations(folder: Folder, ask: Ask, wanted: tuple[str, ...] = METRICS) ->
     for subject in at_hand:
         own = own_plan(subject)
         if own is not None:
+            _see_that_its_own_is_asked(ask, subject, own)
             yield _by_itself(ask, wanted, subject, own)
+
+
+def _see_that_its_own_is_asked(ask: Ask, subject: Subject, own: Plan) -> None:
+    """Raise an InputError where a model that predicts by itself is asked for other tasks than its own."""
+    rule, alpha = _own_task(own)
+    asked = ((own.world, ask.worlds), (rule, ask.rules), (alpha, ask.alphas))
+    if any(among and each not in among for each, among in asked):
+        raise InputError(
+            f"{subject.labels['model']} learned {own.world} {rule} at alpha {alpha:g} and can be asked for that alone; "
+            f"leave out --worlds, --rules and --alphas, or have {own.world}, {rule} and {alpha:g} among them"
+        )
+
+
+def _own_task(own: Plan) -> tuple[str, float]:
+    """The rule and the alpha of the episodes that a model learned from."""
+    assert own.rule is not None
+    return own.rule, 0.6 if own.alpha is None else own.alpha
 
 
 def _named(ask: Ask) -> tuple[str, ...]:
@@ -256,8 +281,7 @@ def _with_head(ask: Ask, wanted: tuple[str, ...], setting: Setting, subject: Sub
 
 def _by_itself(ask: Ask, wanted: tuple[str, ...], subject: Subject, own: Plan) -> Examination:
     extent = EXTENTS[ask.size]
-    assert own.rule is not None
-    setting = Setting(own.world, own.rule, 0.6 if own.alpha is None else own.alpha, own.size)
+    setting = Setting(own.world, *_own_task(own), own.size)
     course = _course(extent, setting, wanted)
     return Examination(subject, setting, extent.counts, None, course, wanted, ask.device, own.seed)
 

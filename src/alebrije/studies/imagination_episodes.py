@@ -16,7 +16,7 @@ from alebrije.errors import InputError
 from alebrije.models import Batch
 from alebrije.scenes import Scenes
 from alebrije.studies.folder import Folder
-from alebrije.studies.subjects import View
+from alebrije.studies.subjects import View, own_world
 from alebrije.studies.views import scene_arrays, scenes_of
 from alebrije.train.sources import known_factors, known_floats
 from alebrije.worlds import Task
@@ -57,7 +57,8 @@ class Setting:
         """All that decides some episodes; those of the test are the same for every alpha."""
         about = {"world": self.world, "rule": self.rule, "pixels": self.pixels, "lot": lot, "count": count}
         alpha = {} if lot == "test" else {"alpha": self.alpha}
-        return {"name": f"episodes-{self.world}-{self.rule}", **about, **alpha, "seed": _SEEDS[lot], "version": 1}
+        drawn = {"seed": _SEEDS[lot], "version": 1, **own_world(self.world)}
+        return {"name": f"episodes-{self.world}-{self.rule}", **about, **alpha, **drawn}
 
 
 def _make(setting: Setting, lot: Lot, count: int, device: str) -> Mapping[str, npt.ArrayLike]:

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from alebrije import worlds
 from alebrije.render.stage import HALF_WIDTH, looking
 from alebrije.scenes import Scenes, Vocabulary
+from alebrije.seeding import seeded
 from alebrije.studies.folder import Folder
 
 VERSION = 1  # raised when the same reader comes to read otherwise
@@ -92,7 +93,7 @@ class Course:
     pixels: int
     scenes: int = 2048
     epochs: int = 8
-    batch: int = 64  # objects
+    batch: int = 64  # scenes
     rate: float = 5e-3
     channels: int = 16
 
@@ -125,8 +126,7 @@ def _learn(course: Course, device: str) -> Mapping[str, Any]:
     images = world.render(scenes, course.pixels, device).images
     where = places(scenes).to(images.device)
     factors = scenes.factors.flatten(0, 1).to(images.device)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_SEED)
+    with seeded(_SEED, images.device):
         reader = course._new().to(images.device)
         optimiser = torch.optim.Adam(reader.parameters(), course.rate)
         steps = course.epochs * (-(-course.scenes // course.batch))

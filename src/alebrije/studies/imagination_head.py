@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alebrije.models.head import PartsHead, pixel_points
+from alebrije.seeding import seeded
 from alebrije.studies.imagination_episodes import Shown
 from alebrije.studies.subjects import Subject
 from alebrije.studies.views import check_finite, joined, looking
@@ -147,8 +148,7 @@ class Drawer:
         self.place = torch.device(device)
         self.ground = mean_image(target).reshape(3, -1).T.to(self.place)  # [P, 3]
         self.points = pixel_points(self.pixels).to(self.place)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)  # components are found by chance too
+        with seeded(seed, self.place):  # components are found by chance too
             self.scaling = Scaling.of(codes, lesson.components)
             scaled, held_scaled = self.scaling(codes), self.scaling(held_codes)
             self.head = self._new(scaled, lesson)

@@ -83,13 +83,18 @@ def errors(known: Imagined, new: Imagined) -> dict[str, Value]:
     ]
     best_inside, best = (float(each.mean()) for each in constants)
     same = _squared(new.target, new.source)
+    beside_skill = {  # which alone does not tell whether it would be better to change nothing
+        "in-distribution skill": _part(inside.mean(), best_inside),
+        "out-of-distribution error": float(outside.mean()),
+        "error of an unchanged image": float(same.mean()),
+    }
     return {
         "in-distribution error": Value.of(record, inside.mean(), **_spread(inside)),
         "out-of-distribution error": Value.of(record, outside.mean(), **_spread(outside)),
         "gap": _gap(inside, outside, constants),
         "error of an unchanged image": Value.of(record, same.mean(), **_spread(same)),
         "error of the best constant image": Value.of(record, best, **_spread(constants[1])),
-        "skill": _skill(outside, best, {"in-distribution skill": _part(inside.mean(), best_inside)}),
+        "skill": _skill(outside, best, beside_skill),
     }
 
 

@@ -4,7 +4,8 @@ Subjects are shown images of a world of all combinations, dsprites or rooms, or 
 `mpi3d:FILE.npz`). They are the very images that `alebrije make WORLD --n N --seed 0 --size 64` makes, so that codes
 that were computed elsewhere can be brought as embeddings:
 
-- paper: N = 15,000, of which metrics that fit something fit 10,000 and score 5,000, as disentanglement_lib does;
+- paper: N = 15,000, of which metrics that fit something fit 10,000 and score 5,000, as disentanglement_lib does, but
+  for MED, which fits one half and scores the other;
 - small: N = 4,000;
 - tiny: N = 1,000.
 

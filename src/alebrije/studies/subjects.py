@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from alebrije import adapters
+from alebrije import adapters, worlds
 from alebrije.adapters import Adapted
+from alebrije.adapters.contents import Contents
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.metrics import labels_from_masks
@@ -128,12 +130,15 @@ class Trained:
     def identity(self) -> Mapping[str, Any]:
         """All that decides its weights."""
         stored = {name: value for name, value in self.plan.to_json().items() if name != "alebrije"}
-        return {"plan": stored, "training": TRAINING, "device": torch.device(self.device).type}
+        device = torch.device(self.device).type
+        return {"plan": stored, "training": TRAINING, "device": device, **own_world(self.plan.world)}
 
     @property
     def place(self) -> Path:
         """The folder of its run."""
-        return self.folder.run({**self.identity["plan"], "device": self.identity["device"]})
+        later = {} if TRAINING == 1 else {"training": TRAINING}  # the folders of the first version do not tell it
+        told = {"device": self.identity["device"], **own_world(self.plan.world), **later}
+        return self.folder.run({**self.identity["plan"], **told})
 
     def model(self) -> nn.Module:
         """The model at the end of its training, on its device and in eval mode; trained now unless it was before.
@@ -170,6 +175,22 @@ class Trained:
     def decode(self, codes: Tensor) -> Tensor | None:
         """What it draws of codes."""
         return Model(self.adapted()).decode(codes)
+
+
+def own_world(name: str) -> dict[str, str]:
+    """What tells a user's own world, `package.module:object`, from what it was before an edit, for the keys of cells.
+
+    Nothing for the worlds of alebrije, whose names tell what they are.
+
+    >>> own_world("sprites")
+    {}
+    """
+    return {"world contents": _world_fingerprint(name)} if ":" in name else {}
+
+
+@cache  # as the world itself is: what it leaves in its module while it draws makes no other world of it
+def _world_fingerprint(name: str) -> str:
+    return Contents.of(worlds.get(name)).fingerprint(name=name)
 
 
 def _telling(plan: Plan) -> Callable[[int, int, float, dict[str, float]], None]:

@@ -13,10 +13,12 @@ from alebrije.metrics import (
     adjusted_rand_index,
     adjusted_rand_precision,
     adjusted_rand_recall,
+    generalisation_gap,
     labels_from_masks,
 )
 from alebrije.models import Batch
 from alebrije.train import checkpoints, load_weights, train
+from alebrije.train.checkpoints import step_of
 from alebrije.train.crew import Crew
 from alebrije.train.loop import Check, Progress
 from alebrije.train.plan import Plan
@@ -51,7 +53,7 @@ def carry_out(
     crew = Crew.of(torch.device(device))
     place = crew.device  # this process's own, where torchrun started several
     model, newest = plan.new_model(), checkpoints(folder)
-    if newest and newest[-1].name == f"step-{plan.recipe.steps:09d}":  # nothing is drawn for a run that has ended
+    if newest and step_of(newest[-1]) == plan.recipe.steps:  # nothing is drawn for a run that has ended
         load_weights(newest[-1], model)
         crew.leave()
         return model.to(place).eval()
@@ -97,7 +99,8 @@ def _imagination(model: nn.Module, sets: dict[str, Batch]) -> dict[str, float]:
     """Squared errors of predicted images, summed over each image as SVIB's Table 11 has them."""
     found = {name: float(prediction_errors(model, batch).mean()) for name, batch in sets.items()}
     inside, outside = found["validation"], found["test"]
-    return {"in-distribution error": inside, "out-of-distribution error": outside, "gap": outside - inside}
+    gap = generalisation_gap(inside, outside).score
+    return {"in-distribution error": inside, "out-of-distribution error": outside, "gap": gap}
 
 
 def prediction_errors(model: nn.Module, batch: Batch) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from alebrije.errors import InputError
+from alebrije.seeding import generator_of, seeded
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Crew:
 
     def random_states(self) -> Tensor:
         """The states of the generators that all of the crew draw from, one row each."""
-        state = self._generator().get_state()
+        state = generator_of(self.device).get_state()
         if self.size == 1:
             return state[None]
         rows = [torch.empty_like(state, device=self.device) for _ in range(self.size)]
@@ -63,17 +64,11 @@ class Crew:
 
     def set_random_state(self, states: Tensor, seed: int) -> None:
         """Bring this process's generator to its row of such states; those of another kind of device start anew."""
-        generator = self._generator()
+        generator = generator_of(self.device)
         if states.shape[1] == len(generator.get_state()):
             generator.set_state(states[self.rank].clone())
         else:
             generator.manual_seed(seed * 1_000 + self.rank + 1)
-
-    def _generator(self) -> torch.Generator:
-        """What training on this device draws from."""
-        if self.device.type == "cuda":
-            return torch.cuda.default_generators[self.device.index or 0]
-        return torch.mps._get_default_mps_generator() if self.device.type == "mps" else torch.default_generator
 
     def leave(self) -> None:
         """Part when the work is done: a process that just ends would take its threads down with noise."""
@@ -89,8 +84,7 @@ class Crew:
     @contextmanager
     def own_random_numbers(self, seed: int) -> Iterator[None]:
         """A generator that starts from `seed` and leaves that of the caller as it was."""
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(seed * 1_000 + self.rank + 1)  # not the numbers that the weights were drawn from
+        with seeded(seed * 1_000 + self.rank + 1, self.device):  # not the numbers that the weights were drawn from
             yield
 
     @contextmanager

@@ -20,6 +20,7 @@ from alebrije.atomic import disk_trouble_named, is_leftover, write_atomically
 from alebrije.errors import InputError
 from alebrije.models import Batch, ModelRecord, build, get
 from alebrije.models.catalog import suggestion
+from alebrije.seeding import seeded
 from alebrije.train.presets import ALL, Preset, preset
 from alebrije.train.recipe import Recipe
 from alebrije.train.sources import (
@@ -82,8 +83,7 @@ class Plan:
 
     def new_model(self) -> nn.Module:
         """The model as it is before the first step: a matter of the seed alone."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
+        with seeded(self.seed):
             return build(self.model, **self.settings)
 
     def drawing(self, part: Part = "train") -> Drawing:
@@ -134,11 +134,10 @@ class Plan:
         if not values:
             raise InputError("a combination to leave out has at least one value")
         made = replace(self, without=tuple(sorted(values.items())))
-        if self.images != place.whole:
-            return made
         left = made.whole or 0
-        sized = {"dataset_size": left} if "dataset_size" in self.settings else {}
-        return replace(made, images=left, settings=self.settings | sized)
+        sized = {"dataset_size": left} if self.settings.get("dataset_size") == place.whole else {}
+        held = left if self.images == place.whole else self.images
+        return replace(made, images=held, settings=self.settings | sized)
 
     def rehearse(self) -> None:
         """Raise an InputError if the model cannot take a step of this plan; nothing is computed."""

@@ -75,8 +75,9 @@ def judged(groups: Sequence[Group]) -> Verdict:
 
 def _errors(groups: Sequence[Group]) -> tuple[float, float] | None:
     """The mean error on new combinations, and that of the source unchanged, over the cells that have both."""
-    both = [group for group in groups if group.known(NEW) and group.known(UNCHANGED)]
-    new, same = (over_settings([found for group in both if (found := group.known(name))]) for name in (NEW, UNCHANGED))
+    pairs = [[group.known(name) or group.mean_detail(name, "skill") for name in (NEW, UNCHANGED)] for group in groups]
+    both = [(new, same) for new, same in pairs if new is not None and same is not None]
+    new, same = (over_settings([pair[which] for pair in both]) for which in (0, 1))
     if new is None or same is None or new.value is None or same.value is None:
         return None
     return new.value, same.value

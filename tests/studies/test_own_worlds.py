@@ -1,0 +1,94 @@
+"""Worlds that a user has written: what is found in one is not taken for what another version of it gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from alebrije.studies.folder import Folder
+from alebrije.studies.grouping import Pictures
+from alebrije.studies.imagination_episodes import Setting
+from alebrije.studies.protocol import Ask, get
+from alebrije.studies.subjects import own_world
+
+WORLD = """
+from dataclasses import replace
+
+from alebrije import worlds
+from alebrije.render.sprites import render_sprites
+
+
+def dimmed(images):
+    return images // {level}
+
+
+def paint(scenes, **look):
+    frames = render_sprites(scenes, **look)
+    drawn.append(len(scenes))
+    return replace(frames, images=dimmed(frames.images))
+
+
+drawn = []
+WORLD = replace(worlds.get("sprites"), painter=paint)
+"""
+
+KEYS = """
+import json, sys
+from alebrije import worlds
+from alebrije.studies.folder import Folder
+from alebrije.studies.protocol import Ask, get
+from alebrije.studies.subjects import Trained
+from alebrije.train.plan import plan
+
+name, folder = "my_own_world:WORLD", Folder(sys.argv[1])
+found = {}
+for study in ("grouping", "imagination"):
+    ask = Ask(size="tiny", models=("noise",), worlds=(name,))
+    found[study] = [job.cell.key for job in get(study).jobs(folder, ask)]
+world = worlds.get(name)
+world.render(world.sample(1), 8)
+found["trained"] = str(Trained(plan("ae", preset_name="tiny", world=name), folder).place)
+found["again"] = [job.cell.key for job in get("grouping").jobs(folder, ask)]
+print(json.dumps(found))
+"""
+
+
+def keys(folder: Path, level: int, seed: str) -> dict[str, object]:
+    """The keys of cells and the place of a run in a world of one's own, found by a fresh process."""
+    (folder / "my_own_world.py").write_text(WORLD.format(level=level))
+    around = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", KEYS, str(folder / "results")]
+    done = subprocess.run(command, capture_output=True, text=True, env=around, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_an_edited_world_has_keys_of_its_own(tmp_path: Path) -> None:
+    first, same, other = (keys(tmp_path, *each) for each in ((2, "1"), (2, "2"), (3, "1")))
+    assert first == same
+    assert first["again"] == first["grouping"]  # to draw does not make another world of it
+    for name in ("grouping", "imagination", "trained"):
+        assert first[name]
+        assert first[name] != other[name]
+
+
+@pytest.mark.parametrize("name", ["sprites", "clevr6"])
+def test_the_names_of_our_worlds_are_enough(name: str) -> None:
+    assert own_world(name) == {}
+    about = {"world": name, "images": 4, "pixels": 32, "seed": 0, "version": 1}
+    assert Pictures(name, 4, 32).settings == {"name": f"grouping-{name}", **about}
+
+
+def test_episodes_of_our_worlds_are_told_as_before(tmp_path: Path) -> None:
+    told = {"world": "sprites", "rule": "S-A", "pixels": 32, "lot": "known", "count": 4}
+    settings = {"name": "episodes-sprites-S-A", **told, "alpha": 0.6, "seed": 2, "version": 1}
+    assert Setting("sprites", "S-A", 0.6, 32).settings("known", 4) == settings
+    for study in ("grouping", "imagination"):
+        for job in get(study).jobs(Folder(tmp_path), Ask(size="tiny")):
+            assert "world contents" not in json.dumps(job.cell.inputs)
