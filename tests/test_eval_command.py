@@ -234,6 +234,9 @@ def test_a_damaged_file_is_named_once(strangers: str, capsys: pytest.CaptureFixt
         (["eval", "./mine.py:Net", "--out", "x"], "did you mean 'mine:Net'?"),
         (["eval", "./none.py:Net", "--out", "x"], "there is no file './none.py'"),
         (["eval", "pixels", "--tests", "snc", "--worlds", "clvr", "--out", "x"], "neurons are studied where"),
+        (["eval", "pixels", "--tests", "coat", "--worlds", "clevr", "--out", "x"], "scenes of their own"),
+        (["eval", "pixels", "--tests", "miou", "--out", "x"], "`alebrije score` computes it of your own arrays"),
+        (["eval", "checkpoint:.", "--out", "x"], "that folder holds no run"),
         (["eval", "pixels", "--out", ""], "--out wants the name of a file or folder, and got none"),
         (["study", "neurons", "--out="], "--out wants the name of a file or folder, and got none"),
         (["report", "x", "--figures", " "], "--figures wants the name of a file or folder, and got none"),
@@ -526,6 +529,29 @@ def test_a_model_that_is_adapted_is_not_adapted_again() -> None:
     assert alebrije.evaluate(adapted, tests="mig", size="tiny").score("mig") is not None
     with pytest.raises(InputError, match="mine is adapted already: give pixels, mean where it is adapted"):
         alebrije.evaluate(adapted, tests="mig", size="tiny", pixels=16, mean=0.5)
+
+
+class Narrow(nn.Module):
+    """A model that has memory for few images at a time."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        if len(images) > 40:
+            raise MemoryError
+        return images.mean((2, 3))
+
+
+def test_a_failure_that_was_mended_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tests = ["mig", "snc"]
+    first = alebrije.evaluate(Narrow(), tests="mig", size="tiny", out=tmp_path, name="mine", batch=32)
+    failing = alebrije.evaluate(Narrow(), tests=tests, size="tiny", out=tmp_path, name="mine", batch=64)
+    assert len(failing.tally.failed) == 1
+    mended = alebrije.evaluate(Narrow(), tests=tests, size="tiny", out=tmp_path, name="mine", batch=32)
+    assert mended.score("mig") == first.score("mig")
+    page = mended.save(tmp_path / "report.html").read_text()
+    assert "cells failed" not in page
+    assert "mine [" not in page  # one model, however many images it sees at a time
+    main(["results", str(tmp_path)])
+    assert "failed" not in capsys.readouterr().out
 
 
 def test_evaluate_refuses() -> None:

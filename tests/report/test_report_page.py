@@ -222,8 +222,8 @@ def test_what_an_encoder_learned_from_is_said(tmp_path):
     assert "The encoder learned at another alpha than that of the test (0.2)." in told["other"]
     assert all("ncoder" not in told[name] for name in ("own", "stranger", "pixels"))
     text = Reader(write_report(folder, tmp_path / "report.html").read_text()).text
-    listed = "all combinations: all; training combinations of alpha 0.2: other; training combinations: own"
-    assert f"{listed}; not known: stranger." in text
+    listed = "all combinations (all); training combinations of alpha 0.2 (other); training combinations (own)"
+    assert f"{listed}; not known (stranger)." in text
 
 
 def test_a_model_worse_than_the_source_is_not_partly_right(tmp_path):

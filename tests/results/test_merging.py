@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from alebrije.results import Cell, Result, merged, table
+from alebrije.results.merging import latest, without_outlived
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -33,6 +34,15 @@ def test_the_higher_version_counts_and_then_the_later() -> None:
 
 def test_other_inputs_stay_apart() -> None:
     assert len(merged([found({"a": 1}, {"a": 0.1}, seed=0), found({"b": 1}, {"b": 0.1}, seed=1)])) == 2
+
+
+def test_a_failure_is_outlived_by_what_was_done_later() -> None:
+    cell = Cell(study="analogy", labels={"model": "mine"}, inputs={"other": 1})
+    failed = Result.failed(cell, ValueError("no"), seconds=1).model_copy(update={"created": NOW})
+    earlier, later = found({"a": 1}, {"a": 0.1}, later=-5), found({"a": 1}, {"a": 0.1}, later=5)
+    assert without_outlived([failed, later]) == [later]
+    assert without_outlived([earlier, failed]) == [earlier, failed]
+    assert latest([failed, later]) == ([later], 0)
 
 
 def test_failures_are_not_mixed_with_what_was_done() -> None:

@@ -121,6 +121,8 @@ def _from_checkpoint(folder: Path) -> tuple[nn.Module, Preprocessing, Plan]:
     run = folder.resolve().parents[1] if named else folder
     if not run.is_dir():
         raise InputError(f"checkpoint:{folder}: there is no such folder")
+    if not (run / "run.json").is_file():
+        raise InputError(f"checkpoint:{folder}: that folder holds no run; `alebrije train ... --out DIR` makes one")
     plan = read_plan(run)
     there = [folder] if named else checkpoints(run)
     if not there:

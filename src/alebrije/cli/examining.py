@@ -220,7 +220,8 @@ class Study:
             print(f"{'missing' if job.cell.key in missing else 'done   '}  {job.cell}")
         seconds = estimate(jobs, folder.store)
         told = "unknown until one of them is done" if seconds is None else f"about {duration(seconds / self.jobs)}"
-        print(f"{len(jobs):,} cells, {len(missing):,} missing; time: {told if missing else 'none'}")
+        cells = f"{len(jobs):,} cell{'s' if len(jobs) > 1 else ''}"
+        print(f"{cells}, {len(missing):,} missing; time: {told if missing else 'none'}")
 
 
 def duration(seconds: float) -> str:

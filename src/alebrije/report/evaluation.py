@@ -16,6 +16,7 @@ import torch
 from alebrije import adapters
 from alebrije.adapters import Adapted
 from alebrije.errors import InputError
+from alebrije.metrics.record import catalog
 from alebrije.models.catalog import suggestion
 from alebrije.named import nearest
 from alebrije.report.words import Verdict
@@ -262,5 +263,7 @@ def chosen(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
             if listed is not None:
                 listed.append(test)
         else:
+            if test.lower() in map(str.lower, catalog()):
+                raise InputError(f"{test!r} is no part of a test; `alebrije score` computes it of your own arrays")
             raise InputError(f"there is no test {test!r}{suggestion(test, [*known, *names])}")
     return {study: tuple(metrics or ()) for study, metrics in found.items()}

@@ -13,6 +13,7 @@ from alebrije.report.commands import derived_command, noted_commands
 from alebrije.results import DamagedResultWarning, Estimate, Problem, Result, Value, merged, published_for
 from alebrije.results.canonical import digest
 from alebrije.results.estimates import mean_over_seeds
+from alebrije.results.merging import without_outlived
 from alebrije.results.published import Published
 from alebrije.results.tables import estimate
 from alebrije.studies.folder import Array, Folder
@@ -166,7 +167,7 @@ def read_findings(folder: Folder, *, published: bool = True, keys: Container[str
     return Findings(
         folder=folder,
         results=tuple(done),
-        failed=tuple(result for result in everything if result.status == "failed"),
+        failed=tuple(result for result in without_outlived(everything) if result.status == "failed"),
         problems=tuple(problems),
         groups=tuple(sorted(made, key=_order)),
         older=len(whole) - len(latest),
@@ -208,7 +209,11 @@ def _name(result: Result, doubles: set[Any], several_sizes: bool) -> str:
 
 
 def _identity(result: Result) -> str:
-    return digest(result.cell.inputs.get("subject"))
+    """The model itself, which how many images it sees at a time, and where, does not change."""
+    subject = result.cell.inputs.get("subject")
+    if isinstance(subject, Mapping):
+        subject = {name: value for name, value in subject.items() if name not in ("batch", "device")}
+    return digest(subject)
 
 
 def _exact(labels: Labels) -> Iterator[tuple[str, bool, Any]]:

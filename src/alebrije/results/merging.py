@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from alebrije.results.canonical import digest
@@ -35,11 +36,25 @@ def latest(results: Iterable[Result]) -> tuple[list[Result], int]:
     They are of one name with other weights or settings, say, of which people mean the last.
     """
     last: dict[str, Result] = {}
-    whole = merged(results)
+    whole = merged(without_outlived(list(results)))
     for result in sorted(whole, key=lambda result: result.created):
-        last[digest({"study": result.cell.study, "labels": result.cell.labels, "is": result.status})] = result
+        last[digest([_name(result), result.status])] = result
     kept = {result.key for result in last.values()}
     return [result for result in whole if result.key in kept], len(whole) - len(last)
+
+
+def without_outlived(results: Sequence[Result]) -> list[Result]:
+    """The results but for failures of what has been done since, under the same labels."""
+    done: dict[str, datetime] = {}
+    for result in results:
+        if result.status == "done":
+            name = _name(result)
+            done[name] = max(result.created, done.get(name, result.created))
+    return [one for one in results if one.status == "done" or done.get(_name(one), one.created) <= one.created]
+
+
+def _name(result: Result) -> str:
+    return digest({"study": result.cell.study, "labels": result.cell.labels})
 
 
 def _place(result: Result) -> str:

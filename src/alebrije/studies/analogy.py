@@ -108,6 +108,8 @@ def subjects(folder: Folder, ask: Ask) -> list[Subject]:
     """Who is examined: the references and what is trained at this size, or whom the user names; and those at hand."""
     extent = EXTENTS[ask.size]
     if ask.only_subjects:
+        if ask.worlds:
+            raise InputError(f"analogies have scenes of their own, and cannot be asked of {', '.join(ask.worlds)}")
         return list(ask.examined(extent.codes))
     strange = [world for world in ask.worlds if world not in TRAIN_SETS]
     if strange:

@@ -95,8 +95,8 @@ def _saw_remarks(groups: Sequence[Group]) -> list[str]:
             told[words].append(group.subject)
     if not told.keys() - {"training combinations"}:
         return []
-    parts = [f"{words}: {listed([short(name, 60) for name in names])}" for words, names in told.items()]
-    return [f"What the encoder learned from, before a head learned to draw from its codes. {'; '.join(parts)}."]
+    parts = [f"{words} ({listed([short(name, 60) for name in names])})" for words, names in told.items()]
+    return [f"What encoders learned from, before a head learned to draw from their codes: {'; '.join(parts)}."]
 
 
 def factor_names(groups: Sequence[Group]) -> list[str]:
