@@ -116,6 +116,88 @@ def test_constant_factors_do_not_inform(name):
     assert result.reason == "factors [1, 2] have a single value"
 
 
+LEFT_OUT = {
+    "factor-vae": {},
+    "beta-vae": {"train": 1000, "test": 500},
+    "modularity": {},
+    "irs": {},
+    "tre": {"steps": 40},
+}
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_factor_with_a_single_value_changes_no_score(name, place):
+    record, factors = metrics.find(name), np.insert(FACTORS, place, 7, axis=1)
+    alone, beside = (record(CODES, each, **LEFT_OUT[name]) for each in (FACTORS, factors))
+    assert beside.score == pytest.approx(alone.score, abs=1e-12)
+    assert alone.reason is None
+    assert beside.reason == f"factors [{place}] have a single value"
+    assert record.version == 2
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_without_a_factor_that_varies_there_is_no_score(name):
+    for count in (1, 2):
+        result = metrics.find(name)(CODES, np.full((300, count), 7))
+        assert math.isnan(result.score)
+        assert result.reason == f"factors {list(range(count))} have a single value"
+
+
+@pytest.mark.parametrize("name", ["factor-vae", "beta-vae", "modularity"])
+def test_one_factor_that_varies_beside_another_has_nothing_to_be_compared_with(name):
+    result = metrics.find(name)(CODES, np.c_[FACTORS[:, :1], np.full(300, 7)])
+    assert math.isnan(result.score)
+    assert result.reason == "factors [1] have a single value, which leaves only one"
+
+
+def test_fields_keep_the_places_of_factors_that_are_left_out():
+    factors = np.insert(FACTORS, 0, 7, axis=1)
+    robust = metrics.interventional_robustness(CODES, factors)
+    assert np.isnan(robust.per_pair).tolist() == [[True, False, False]] * 2
+    assert robust.best_factor.tolist() == [1, 2]
+    assert metrics.modularity(CODES, factors).information.shape == (2, 3)
+    votes = metrics.factor_vae_score(CODES, factors).votes
+    assert votes.argmax(1).tolist() == [1, 2]
+    assert votes[:, 0].tolist() == [0, 0]
+    assert votes.sum() == 10_000
+
+
+def test_each_fault_of_factors_and_codes_is_told():
+    single = "factors [0] have a single value"
+    factors, dead = np.insert(FACTORS, 0, 7, axis=1), np.ones((300, 2))
+    assert metrics.interventional_robustness(dead, factors).reason == f"every neuron is constant; {single}"
+    silent = metrics.factor_vae_score(dead, factors)
+    assert (silent.score, silent.reason) == (0.0, f"no neuron has a standard deviation of at least 0.05; {single}")
+    index = np.c_[np.full(200, 7), np.arange(200), np.arange(200) % 2]
+    lonely = metrics.beta_vae_score(CODES[:200], index)
+    assert math.isnan(lonely.score)
+    assert lonely.reason == f"{single}; no two rows share a value of factors [1]"
+
+
+def test_tre_leaves_out_what_all_present_objects_share():
+    draw = np.random.default_rng(1)
+    factors, present = draw.integers(0, 3, (300, 3, 2)), draw.random((300, 3)) < 0.7
+    present[:, 0] = True
+    shared = np.where(present, 4, draw.integers(0, 3, present.shape))  # what is absent has no value that counts
+    objects = np.concatenate([shared[:, :, None], factors], 2)
+    alone, beside = (metrics.tree_reconstruction_error(CODES, each, present, steps=40) for each in (factors, objects))
+    assert beside.score == alone.score
+    assert (alone.reason, beside.reason) == (None, "factors [0] have a single value")
+    nothing = metrics.tree_reconstruction_error(CODES, shared[:, :, None], present, steps=40)
+    assert math.isnan(nothing.score)
+    assert math.isnan(nothing.relative)
+
+
+def test_tre_reads_from_a_constant_factor_how_many_others_are_there():
+    draw = np.random.default_rng(1)
+    there = draw.integers(0, 2, (900, 1)).astype(bool)
+    factors, present = np.full((900, 2), 7), np.c_[np.ones((900, 1), bool), there]
+    result = metrics.tree_reconstruction_error(there * 1.0, factors, present)
+    assert result.relative < 0.2
+    assert result.reason is None
+
+
 def test_an_index_is_not_a_factor():
     with pytest.raises(ValueError, match="column 1 has 3000 values in 3000 rows"):
         metrics.dci(rng.normal(size=(3000, 2)), np.c_[rng.integers(0, 2, 3000), np.arange(3000)])

@@ -101,6 +101,12 @@ def test_a_code_that_ignores_colour_scores_1_and_fails_colour_alone():
     assert not result.passed
 
 
+def test_a_tie_with_a_hard_negative_is_lost():
+    a, b, c, d = np.random.default_rng(0).normal(size=(4, 64, 3))
+    same = metrics.coat(a, b, c, d, {"object": d.copy()}).tests["object"]
+    assert (same.p_hat, same.passed) == (0.0, False)
+
+
 def test_without_negatives_nothing_is_passed():
     a, b, c, d, _ = encoded(concatenated)
     assert not metrics.coat(a, b, c, d, {}).passed
@@ -250,6 +256,8 @@ def test_invisible_slots_are_replaced_by_the_blank_slot():
         ({"a": np.zeros(3)}, "a must have shape"),
         ({"d": np.full((8, 3), np.nan)}, "d must be finite"),
         ({"negatives": {"drop": np.zeros((8, 4))}}, "negatives.drop must have the shape of a"),
+        ({"negatives": [np.zeros((8, 3))]}, "negatives must map the name of each hard negative to its codes, got list"),
+        ({"negatives": np.zeros((1, 8, 3))}, "negatives must map the name of each hard negative .* got ndarray"),
         ({"loss": "cosine"}, "loss must be"),
         ({"group": 1}, "group must be at least 2"),
     ],

@@ -85,7 +85,8 @@ def coat(
 ) -> CoatScore:
     """1 - the loss of the analogy b - a + c = d over the loss expected for a random d, averaged over cases.
 
-    Codes are vectors [T, D] or slots [T, K, D]; `negatives` maps the name of each hard negative to the codes of D'.
+    Codes are vectors [T, D] or slots [T, K, D]; `negatives` maps the name of each hard negative to the codes of D'. A
+    case is won against a negative where d has the smaller loss; a tie, such as a D' with the code of d, is lost.
     The losses are ``"squared-l2"`` (what the published numbers were made with), ``"l2"`` (the paper's text) and
     ``"acos"``, the angle in radians between b - a and d - c (a right angle if either is zero). The expectation is over
     the d of the case's group of `group` consecutive cases, its own included, as released; the last cases share the last
@@ -105,6 +106,10 @@ def coat(
     (1.0, True)
     """
     _check_settings(loss, chance, group, level)
+    if not isinstance(negatives, Mapping):
+        raise InputError(
+            f"negatives must map the name of each hard negative to its codes, got {type(negatives).__name__}"
+        )
     named = {"a": a, "b": b, "c": c, "d": d, **{f"negatives.{name}": code for name, code in negatives.items()}}
     check_shapes(named)
     codes = _Codes.of(named)

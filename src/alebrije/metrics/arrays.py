@@ -13,6 +13,7 @@ from alebrije.errors import InputError
 Array = np.ndarray[Any, Any] | torch.Tensor
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 MOST_CLASSES = 256  # of a factor, unless at least two rows share each
 LARGEST = 1e30  # codes beyond it cannot be squared and summed without overflow
@@ -114,7 +115,30 @@ def mean_of_defined(per_factor: Floats, fault: str = "have a single value") -> t
     """
     bad = np.isnan(per_factor)
     score = float("nan") if bad.all() else float(per_factor[~bad].mean())
-    return score, f"factors {np.flatnonzero(bad).tolist()} {fault}" if bad.any() else None
+    return score, _left_out(bad, fault)
+
+
+def which_vary(factors: npt.NDArray[Any]) -> tuple[Flags, str | None]:
+    """Which factors [F] have more than one value in the rows given, and which do not, in the same words.
+
+    >>> which_vary(np.array([[0, 5], [1, 5]]))
+    (array([ True, False]), 'factors [1] have a single value')
+    """
+    varied = np.asarray((factors != factors[:1]).any(0))
+    return varied, _left_out(~varied, "have a single value")
+
+
+def _left_out(bad: Flags, fault: str) -> str | None:
+    return f"factors {np.flatnonzero(bad).tolist()} {fault}" if bad.any() else None
+
+
+def joined(*reasons: str | None) -> str | None:
+    """The reasons that there are, in one line; None if there is none.
+
+    >>> joined("factors [1] have a single value", None)
+    'factors [1] have a single value'
+    """
+    return "; ".join(reason for reason in reasons if reason) or None
 
 
 def split_rows(rows: int, held_out: float, seed: int) -> tuple[Integers, Integers]:

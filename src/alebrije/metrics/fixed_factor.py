@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes
+from alebrije.metrics.arrays import (
+    Array,
+    Floats,
+    Integers,
+    answer_like,
+    check_classes,
+    check_codes,
+    joined,
+    which_vary,
+)
 from alebrije.metrics.record import Score, register
 from alebrije.probes import logistic_regression
 
@@ -65,12 +74,19 @@ class _Groups:
         place = first[:, None] + (draw.random((len(row), count)) * size[:, None]).astype(np.int64)
         return np.asarray(self.order[place, factor[:, None]])
 
-    def fault(self) -> str | None:
-        """Why no factor can be told from another, if so."""
-        if len(self.paired) == 1:
-            return "there is only one factor"
-        lonely = [factor for factor, rows in enumerate(self.paired) if len(rows) == 0]
-        return f"no two rows share a value of factors {lonely}" if lonely else None
+
+def _nameable(factors: Integers) -> tuple[Integers, str | None, bool]:
+    """The factors that can be held fixed, what is to be said of the others, and whether one can be told from another.
+
+    A factor with a single value is always fixed, so that there is nothing to name.
+    """
+    varied, left_out = which_vary(factors)
+    lonely = np.flatnonzero((factors.max(0) + 1 == len(factors)) & varied).tolist()
+    fault = f"no two rows share a value of factors {lonely}" if lonely else None
+    if varied.sum() == 1:
+        only = f"{left_out}, which leaves only one" if left_out else "there is only one factor"
+        return np.flatnonzero(varied), only, False
+    return np.flatnonzero(varied), joined(left_out, fault), bool(varied.any()) and not lonely
 
 
 def _check_sizes(train: int, test: int, batch: int) -> None:
@@ -85,14 +101,16 @@ def _check_sizes(train: int, test: int, batch: int) -> None:
     inputs=("codes", "factors"),
     cites="Higgins et al. 2017",
     invariances=("dtype", "device"),
+    version=2,
 )
 def beta_vae_score(
     codes: Array, factors: Array, train: int = 10_000, test: int = 5_000, batch: int = 64, seed: int = 0
 ) -> FixedFactorScore:
     """Accuracy of a linear classifier that names the factor shared by pairs, from their mean ``|difference|``.
 
-    Each point averages `batch` pairs. Chance, and a constant code, is one over the number of factors. With one factor,
-    or one whose values never repeat, there is nothing to name: not a number.
+    Each point averages `batch` pairs. Chance, and a constant code, is one over the number of factors. A factor with a
+    single value is left out: it is never drawn. With one factor, or one whose values never repeat, there is nothing to
+    name: not a number.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
     >>> beta_vae_score(factors.astype(float), factors, train=200, test=100).score
@@ -102,18 +120,21 @@ def beta_vae_score(
     classes = check_classes(factors, len(values), "the beta-VAE score")
     _check_sizes(train, test, batch)
     settings = {"train": train, "test": test, "batch": batch, "seed": seed}
-    draw, groups = np.random.default_rng(seed), _Groups(classes)
-    if fault := groups.fault():
+    named, reason, defined = _nameable(classes)
+    if not defined:
         correct = np.zeros(0, dtype=bool)
-        return FixedFactorScore(score=math.nan, reason=fault, correct=answer_like(codes, correct), settings=settings)
-    fixed = draw.integers(classes.shape[1], size=train + test)
+        return FixedFactorScore(score=math.nan, reason=reason, correct=answer_like(codes, correct), settings=settings)
+    draw, groups = np.random.default_rng(seed), _Groups(classes[:, named])
+    fixed = draw.integers(len(named), size=train + test)
     points = np.concatenate([_differences(values, groups, f, batch, draw) for f in np.array_split(fixed, 16)])
     if len(np.unique(fixed[:train])) == 1:
         predicted = np.full(test, fixed[0])
     else:
         predicted = logistic_regression(points[:train], fixed[:train]).predict(points[train:])
     correct = predicted == fixed[train:]
-    return FixedFactorScore(score=float(correct.mean()), correct=answer_like(codes, correct), settings=settings)
+    return FixedFactorScore(
+        score=float(correct.mean()), reason=reason, correct=answer_like(codes, correct), settings=settings
+    )
 
 
 def _differences(codes: Floats, groups: _Groups, fixed: Integers, batch: int, draw: np.random.Generator) -> Floats:
@@ -130,6 +151,7 @@ def _differences(codes: Floats, groups: _Groups, fixed: Integers, batch: int, dr
     inputs=("codes", "factors"),
     cites="Kim & Mnih 2018",
     invariances=("dtype", "device"),
+    version=2,
 )
 def factor_vae_score(
     codes: Array,
@@ -143,8 +165,8 @@ def factor_vae_score(
     """Accuracy of naming the fixed factor from the one neuron that varies least, by majority vote.
 
     Variances within `batch` rows are divided by those of all rows. Neurons whose standard deviation over all rows is
-    below `least_spread` take no part; if that leaves none the score is 0, as in the reference library. Not a number
-    where `beta_vae_score` is none.
+    below `least_spread` take no part; if that leaves none the score is 0, as in the reference library. A factor with a
+    single value is left out: it is never drawn and gets no vote. Not a number where `beta_vae_score` is none.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
     >>> factor_vae_score(factors.astype(float), factors, train=200, test=100).score
@@ -157,18 +179,20 @@ def factor_vae_score(
     active = (values.std(0, ddof=1) >= least_spread) & (values.max(0) > values.min(0))
     votes = np.zeros((values.shape[1], classes.shape[1]), dtype=np.int64)
     correct = np.zeros(test, dtype=bool)
-    draw, groups = np.random.default_rng(seed), _Groups(classes)
-    fault, dead = groups.fault(), not active.any()
-    if not (fault or dead):
-        fixed = draw.integers(classes.shape[1], size=train + test)
+    (named, reason, defined), dead = _nameable(classes), not active.any()
+    if defined and not dead:
+        draw, groups = np.random.default_rng(seed), _Groups(classes[:, named])
+        fixed = draw.integers(len(named), size=train + test)
         scaled = values[:, active] / values[:, active].std(0, ddof=1)
         chosen = [_steadiest(scaled, groups, f, batch, draw) for f in np.array_split(fixed, 16)]
         stillest = np.flatnonzero(active)[np.concatenate(chosen)]
-        np.add.at(votes, (stillest[:train], fixed[:train]), 1)
-        correct = votes.argmax(1)[stillest[train:]] == fixed[train:]
+        np.add.at(votes, (stillest[:train], named[fixed[:train]]), 1)
+        correct = votes[:, named].argmax(1)[stillest[train:]] == fixed[train:]
+    elif defined:
+        reason = joined(f"no neuron has a standard deviation of at least {least_spread}", reason)
     return FactorVAEScore(
-        score=math.nan if fault else float(correct.mean()),
-        reason=fault or (f"no neuron has a standard deviation of at least {least_spread}" if dead else None),
+        score=float(correct.mean()) if defined else math.nan,
+        reason=reason,
         correct=answer_like(codes, correct),
         active=answer_like(codes, active),
         votes=answer_like(codes, votes),

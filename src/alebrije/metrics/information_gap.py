@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alebrije.metrics.arrays import Array, answer_like, check_classes, check_codes, mean_of_defined
+from alebrije.metrics.arrays import Array, answer_like, check_classes, check_codes, mean_of_defined, which_vary
 from alebrije.metrics.information import entropy, information_matrix
 from alebrije.metrics.record import Score, register
 
@@ -75,11 +75,13 @@ def mutual_information_gap(codes: Array, factors: Array, bins: int = 20) -> Info
     inputs=("codes", "factors"),
     cites="Ridgeway & Mozer 2018",
     invariances=("sample order", "neuron permutation", "label permutation", "scaling", "dtype", "device"),
+    version=2,
 )
 def modularity(codes: Array, factors: Array, bins: int = 20) -> ModularityScore:
     """How far each neuron informs about one factor alone: 1 - sum of other MI^2 / (best MI^2 x (F - 1)), averaged.
 
-    Neurons that inform about nothing count 0. With a single factor there is nothing to mix: not a number.
+    Neurons that inform about nothing count 0. A factor with a single value has nothing to inform about: it is left out,
+    of F too. With a single factor there is nothing to mix: not a number.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> modularity(factors.astype(float), factors).score
@@ -88,14 +90,17 @@ def modularity(codes: Array, factors: Array, bins: int = 20) -> ModularityScore:
     values = check_codes(codes)
     classes = check_classes(factors, len(values), "modularity")
     information = information_matrix(values, classes, bins)
-    squares = np.square(information)
-    best, others = squares.max(1), classes.shape[1] - 1
+    varied, reason = which_vary(classes)
+    squares = np.square(information[:, varied])
+    best, others = squares.max(1, initial=0.0), squares.shape[1] - 1
     alive = best > 0
     spread = (squares.sum(1) - best) / np.where(alive, best, 1.0) / max(others, 1)
-    per_neuron = np.where(alive, 1.0 - spread, 0.0) if others else np.full(len(best), np.nan)
+    per_neuron = np.where(alive, 1.0 - spread, 0.0) if others > 0 else np.full(len(best), np.nan)
+    if others == 0:
+        reason = f"{reason}, which leaves only one" if reason else "modularity compares factors and there is only one"
     return ModularityScore(
         score=float(per_neuron.mean()),
-        reason=None if others else "modularity compares factors and there is only one",
+        reason=reason,
         per_neuron=answer_like(codes, per_neuron),
         information=answer_like(codes, information),
         settings={"bins": bins},

@@ -9,16 +9,27 @@ from typing import Any
 import numpy as np
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes, check_factors
+from alebrije.metrics.arrays import (
+    Array,
+    Floats,
+    Integers,
+    answer_like,
+    check_classes,
+    check_codes,
+    check_factors,
+    joined,
+    which_vary,
+)
 from alebrije.metrics.information import equal_width_bins
 from alebrije.metrics.record import Score, register
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RobustnessScore(Score):
-    """`per_pair` [L, F]: how robust each neuron is while each factor is held; constant neurons are not a number.
+    """`per_pair` [L, F]: how robust each neuron is while each factor is held.
 
-    `best_factor` [L] is the factor that holds each neuron best, -1 for constant neurons.
+    It is not a number for constant neurons and for factors with a single value. `best_factor` [L] is the factor that
+    holds each neuron best, -1 where there is none.
     """
 
     per_pair: Any
@@ -33,6 +44,7 @@ class RobustnessScore(Score):
     range=(-np.inf, 1.0),
     cites="Suter et al. 2019",
     invariances=("sample order", "neuron permutation", "dtype", "device"),
+    version=2,
 )
 def interventional_robustness(codes: Array, factors: Array, quantile: float = 0.99, bins: int = 20) -> RobustnessScore:
     """1 - how far a neuron strays while its best factor is held, as a share of how far it ever strays.
@@ -40,8 +52,9 @@ def interventional_robustness(codes: Array, factors: Array, quantile: float = 0.
     For each value of a factor (at most `bins` of equal width) the stray is the `quantile` of ``|z - mean of z|``
     (`quantile=1` is the maximum of the paper; the reference library takes 0.99), averaged over values. Neurons are
     averaged with the weight of their largest deviation. Below 0 is possible: a group's mean may lie further from its
-    members than the mean of all does. Continuous factors are accepted. Constant neurons are left out; if all are
-    constant, nothing was ever moved and the score is not a number.
+    members than the mean of all does. Continuous factors are accepted. Constant neurons are left out, and so are
+    factors with a single value, which are held whatever moves. If no neuron or no factor is left, nothing was ever
+    moved and the score is not a number.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> interventional_robustness(factors.astype(float), factors).score
@@ -53,26 +66,28 @@ def interventional_robustness(codes: Array, factors: Array, quantile: float = 0.
     held = check_factors(factors, len(values))
     if held.dtype.kind == "i":
         held = check_classes(held, len(values), "IRS")
+    varied, reason = which_vary(held)
     held = equal_width_bins(held.astype(np.float64), bins)
     alive = values.max(0) > values.min(0)
     settings = {"quantile": quantile, "bins": bins}
-    per_pair = np.full((values.shape[1], held.shape[1]), np.nan)
-    if not alive.any():
+    per_pair, best_factor = np.full((values.shape[1], held.shape[1]), np.nan), np.full(len(alive), -1)
+    if not (alive.any() and varied.any()):
         return RobustnessScore(
             score=math.nan,
-            reason="every neuron is constant",
+            reason=joined(None if alive.any() else "every neuron is constant", reason),
             per_pair=answer_like(codes, per_pair),
-            best_factor=answer_like(codes, np.full(len(alive), -1)),
+            best_factor=answer_like(codes, best_factor),
             settings=settings,
         )
     moving = values[:, alive]
     reach = np.abs(moving - moving.mean(0)).max(0)
-    strays = np.stack([_stray(moving, g, quantile) for g in held.T], axis=1)
-    per_pair[alive] = 1.0 - strays / reach[:, None]
-    best_factor = np.full(len(alive), -1)
-    best_factor[alive] = per_pair[alive].argmax(1)
+    strays = np.stack([_stray(moving, g, quantile) for g in held.T[varied]], axis=1)
+    robust = 1.0 - strays / reach[:, None]
+    per_pair[np.ix_(alive, varied)] = robust
+    best_factor[alive] = np.flatnonzero(varied)[robust.argmax(1)]
     return RobustnessScore(
-        score=float(np.average(per_pair[alive].max(1), weights=reach)),
+        score=float(np.average(robust.max(1), weights=reach)),
+        reason=reason,
         per_pair=answer_like(codes, per_pair),
         best_factor=answer_like(codes, best_factor),
         settings=settings,

@@ -11,7 +11,19 @@ import torch
 from torch import nn
 
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, Integers, answer_like, check_classes, check_codes, split_rows, to_numpy
+from alebrije.metrics.arrays import (
+    Array,
+    Flags,
+    Floats,
+    Integers,
+    answer_like,
+    check_classes,
+    check_codes,
+    joined,
+    split_rows,
+    to_numpy,
+    which_vary,
+)
 from alebrije.metrics.record import Score, register
 from alebrije.seeding import seeded
 
@@ -41,6 +53,7 @@ class TreeReconstructionError(Score):
     direction="lower",
     cites="Andreas 2019; Xie et al. 2022, Appendix D",
     invariances=("dtype", "device"),
+    version=2,
 )
 def tree_reconstruction_error(
     codes: Array,
@@ -56,6 +69,11 @@ def tree_reconstruction_error(
     `factors` is [N, F], one part per factor, or [N, M, F], one part per object with its F attributes, of which
     `present` [N, M] says which exist.
 
+    A factor with a single value (of objects: among those present) tells no scene from another. It is left out, so that
+    the error is that of the other factors alone: high where the codes hold what the factors given do not tell. Only
+    where whole factors are absent from some scenes does it stay, since there it tells how many parts a scene has. If no
+    factor varies there is nothing to compose and the score is not a number.
+
     Xie et al. say only that a transformer composes. Left open and chosen here: every value of every factor has a
     learned embedding of 32; an object is the sum of its attributes' embeddings; one pre-norm layer with 4 heads reads
     all parts, their outputs are averaged and mapped linearly to the code; Adam (1e-2, cosine to 0) minimises the
@@ -68,31 +86,48 @@ def tree_reconstruction_error(
     True
     """
     values = check_codes(codes)
-    parts, exists = _parts(factors, present, len(values))
+    parts, exists, left_out = _parts(factors, present, len(values))
     fit, test = split_rows(len(values), held_out, seed)
     middle = values[fit].mean(0)
     spread = float(np.sqrt(np.square(values[fit] - middle).mean()))
     plain = np.linalg.norm(values[test] - middle, axis=1).mean()
-    scaled = torch.from_numpy((values - middle) / (spread or 1.0)).float()
-    with seeded(seed):
-        composer = _Composer(int(parts.max()) + 1, values.shape[1])
-    inputs, mask = torch.from_numpy(parts), torch.from_numpy(exists)
-    _fit(composer, inputs[fit], mask[fit], scaled[fit], steps, batch_size, seed)
-    with torch.no_grad():
-        pieces = zip(torch.split(inputs[test], 4096), torch.split(mask[test], 4096), strict=True)
-        composed = torch.cat([composer(part, there) for part, there in pieces])
-    distances = (composed - scaled[test]).double().norm(dim=1).numpy() * (spread or 1.0)
+    if parts.size:
+        scaled = torch.from_numpy((values - middle) / (spread or 1.0)).float()
+        distances = _distances(parts, exists, scaled, (fit, test), steps, batch_size, seed) * (spread or 1.0)
+    else:
+        distances = np.full(len(test), math.nan)
     return TreeReconstructionError(
         score=float(distances.mean()),
-        reason=None if plain > 0 else "the codes are constant, so `relative` is not a number",
+        reason=joined(None if plain > 0 else "the codes are constant, so `relative` is not a number", left_out),
         relative=float(distances.mean() / plain) if plain > 0 else math.nan,
         per_row=answer_like(codes, distances),
         settings={"steps": steps, "batch_size": batch_size, "held_out": held_out, "seed": seed},
     )
 
 
-def _parts(factors: Array, present: Array | None, rows: int) -> tuple[Integers, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """The primitives of every part [N, M, A], numbered over all factors, and which parts exist [N, M]."""
+def _distances(
+    parts: Integers,
+    exists: Flags,
+    codes: torch.Tensor,
+    split: tuple[Integers, Integers],
+    steps: int,
+    batch_size: int,
+    seed: int,
+) -> Floats:
+    """How far each held-out code lies from what a composer that was fitted on the other rows makes of its parts."""
+    fit, test = split
+    with seeded(seed):
+        composer = _Composer(int(parts.max()) + 1, codes.shape[1])
+    inputs, mask = torch.from_numpy(parts), torch.from_numpy(exists)
+    _fit(composer, inputs[fit], mask[fit], codes[fit], steps, batch_size, seed)
+    with torch.no_grad():
+        pieces = zip(torch.split(inputs[test], 4096), torch.split(mask[test], 4096), strict=True)
+        composed = torch.cat([composer(part, there) for part, there in pieces])
+    return np.asarray((composed - codes[test]).double().norm(dim=1).numpy())
+
+
+def _parts(factors: Array, present: Array | None, rows: int) -> tuple[Integers, Flags, str | None]:
+    """The primitives of every part [N, M, A], which parts exist [N, M], and which factors are left out."""
     given = to_numpy(factors)
     if given.ndim not in (2, 3) or given.shape[0] != rows or 0 in given.shape:
         raise InputError(
@@ -100,15 +135,24 @@ def _parts(factors: Array, present: Array | None, rows: int) -> tuple[Integers, 
         )
     flat = given.reshape(-1, given.shape[-1])
     classes = check_classes(flat, len(flat), "TRE")
-    first = np.cumsum([0, *(classes.max(0) + 1)])[:-1]  # where each factor's values begin
-    parts = (classes + first).reshape(given.shape)
-    parts = parts[:, :, None] if parts.ndim == 2 else parts
-    exists = np.ones(parts.shape[:2], dtype=bool) if present is None else to_numpy(present).astype(bool)
-    if exists.shape != parts.shape[:2]:
-        raise InputError(f"present must have shape {list(parts.shape[:2])}, got {list(exists.shape)}")
+    exists = np.ones(given.shape[:2], dtype=bool) if present is None else to_numpy(present).astype(bool)
+    if exists.shape != given.shape[:2]:
+        raise InputError(f"present must have shape {list(given.shape[:2])}, got {list(exists.shape)}")
     if not exists.any(1).all():
         raise InputError("every scene must have at least one part that is present")
-    return parts, exists
+    if given.ndim == 2 and not exists.all():
+        return _numbered(classes)[:, :, None], exists, None
+    varied, left_out = which_vary(classes if given.ndim == 2 else classes[exists.ravel()])
+    parts = _numbered(classes[:, varied])
+    if given.ndim == 2:
+        return parts[:, :, None], exists[:, varied], left_out
+    return parts.reshape(*exists.shape, parts.shape[1]), exists, left_out
+
+
+def _numbered(classes: Integers) -> Integers:
+    """The values of every factor [N, F] numbered over all factors."""
+    first = np.cumsum([0, *(classes.max(0) + 1)])[:-1]  # where each factor's values begin
+    return np.asarray(classes + first, dtype=np.int64)
 
 
 class _Composer(nn.Module):
