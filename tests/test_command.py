@@ -853,6 +853,16 @@ class TestOtherCommands:
         for record in metrics.catalog().values():
             assert ", ".join(record.inputs) in outcome.table
 
+    def test_a_narrow_terminal_cuts_no_word(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes the output for a terminal
+        monkeypatch.setenv("COLUMNS", "100")
+        shown = call("metrics").table
+        assert max(map(len, shown.splitlines())) <= 100
+        assert "…" not in shown
+        printed = set(shown.split())
+        for record in metrics.catalog().values():
+            assert {record.name, *record.title.split(), *record.cites.split()} <= printed
+
     def test_version(self) -> None:
         outcome = call("version")
         assert outcome.code == 0

@@ -335,6 +335,16 @@ class TestRendering:
         text = table(RESULTS, "metric=SNC model=ae").over_seeds().render("markdown")
         assert "| 0.300 ± 0.058 (n=3) | 0.05 to 0.55 |" in text
 
+    def test_the_verdict_on_a_difference_says_what_it_is_to_people(self) -> None:
+        columns = ("a", "b", "b - a", "b - a within", "c within")
+        whole = Table(columns, (dict.fromkeys(columns, True),))
+        for form in ("text", "markdown", "latex"):
+            assert "may be chance" in whole.render(form)
+            assert "b - a within" not in whole.render(form)
+            assert "c within" in whole.render(form)
+        assert "b - a within" in whole.render("csv")
+        assert "b - a within" in whole.render("json")
+
     def test_an_unknown_rendering(self) -> None:
         with pytest.raises(InputError, match="latex"):
             table(RESULTS).render("word")  # type: ignore[arg-type]

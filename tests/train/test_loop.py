@@ -257,6 +257,8 @@ sys.path.insert(0, {tests!r})
 from test_loop import RECIPE, small, source
 from alebrije.train import train
 train(small(dropout={dropout}), source(), RECIPE, Path({folder!r}), save_every=6, until={until})
+threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+assert not any("gloo" in name for name in threads), "they would die with the interpreter, and take it down"
 """
 
 

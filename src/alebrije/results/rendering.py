@@ -7,8 +7,9 @@ import io
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from alebrije.results.estimates import Estimate
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Row = Mapping[str, Any]
+Lines = Sequence[str]
 INTERVAL = "95 % interval"
+CHANCE = "may be chance"
+WITHIN = " within"  # after the name of a difference: whether zero lies in its 95 % interval
 _PARTS = ("standard_error", "low", "high", "n")
 _ALSO = ("spread", "left_out", "reason")  # only of the column "value"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes text for a formula that begins like this
@@ -103,17 +107,42 @@ def as_latex(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 def as_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Columns of plain text."""
+    names, cells, right = shown(columns, rows)
+    return aligned([[name] for name in names], [[[cell] for cell in line] for line in cells], right)
+
+
+def shown(columns: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]:
+    """The names and cells of a table as plain text, and which columns are numbers, which are set to the right."""
+    return *_shown(columns, rows, visible), _right(columns, rows)
+
+
+def aligned(
+    names: Sequence[Lines], cells: Sequence[Sequence[Lines]], right: Sequence[bool], above: Sequence[Lines] = ()
+) -> str:
+    """Columns of plain text; every name and every cell may have several lines.
+
+    `above` has lines for each row that stand above it; the rows are then indented.
+    """
     from rich.cells import cell_len
 
-    names, cells = _shown(columns, rows, visible)
-    widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-    right = _right(columns, rows)
-    lines = [names, ["─" * width for width in widths], *cells]
-    text = []
-    for line in lines:
-        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)]
-        text.append("  ".join(g + c if r else c + g for c, g, r in zip(line, gaps, right, strict=True)).rstrip())
+    widths = [max(cell_len(line) for lines in column for line in lines) for column in zip(names, *cells, strict=True)]
+    indent, text = "  " if above else "", list[str]()
+    for row, title in zip_longest((names, [["─" * width] for width in widths], *cells), ((), (), *above), fillvalue=()):
+        text += title
+        for line in zip_longest(*row, fillvalue=""):
+            gaps = [" " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)]
+            set_out = (g + c if r else c + g for c, g, r in zip(line, gaps, right, strict=True))
+            text.append(f"{indent}{'  '.join(set_out)}".rstrip())
     return "\n".join(text) + "\n"
+
+
+def heading(name: str, columns: Collection[str]) -> str:
+    """The name of a column as people read it: the verdict on a difference stands beside it, and says what it is.
+
+    >>> heading("b - a within", ["a", "b", "b - a", "b - a within"])
+    'may be chance'
+    """
+    return CHANCE if name.endswith(WITHIN) and name.removesuffix(WITHIN) in columns else name
 
 
 def as_rich(columns: Sequence[str], rows: Sequence[Row]) -> RichTable:
@@ -145,7 +174,7 @@ def _shown(
         place = names.index("value") + 1
         names = [*names[:place], INTERVAL, *names[place:]]
         table = [[*line[:place], _interval(row) or "", *line[place:]] for row, line in zip(rows, table, strict=True)]
-    return [escape(name) for name in names], [[escape(cell) for cell in line] for line in table]
+    return [escape(heading(name, columns)) for name in names], [[escape(cell) for cell in line] for line in table]
 
 
 def _right(columns: Sequence[str], rows: Sequence[Row]) -> list[bool]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 
 import torch
 from torch import Tensor, distributed, nn
@@ -32,6 +33,8 @@ class Crew:
             device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
             torch.cuda.set_device(device)
         if not distributed.is_initialized():
+            # optimisers load the compiler; loaded after this, it would keep the group's threads alive beyond its end
+            import_module("torch._dynamo")
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
         return cls(device, distributed.get_rank(), size)
 
