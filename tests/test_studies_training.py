@@ -115,7 +115,8 @@ class TestChecks:
         assert check is not None
         found = check(Watching(0.5))
         assert list(found) == ["in-distribution error", "out-of-distribution error", "gap"]
-        assert found["gap"] == pytest.approx(found["out-of-distribution error"] - found["in-distribution error"])
+        times = found["out-of-distribution error"] / found["in-distribution error"]
+        assert found["gap"] == pytest.approx(math.log(times))
         inside, outside = ({tuple(row) for row in each["floats"].flatten(1).tolist()} for each in looked_at)
         source = made.source(CPU)
         trained = {tuple(row) for row in source.batch(0, 64)["floats"].flatten(1).tolist()}
