@@ -190,34 +190,15 @@ def evaluate(
     if out is not None and not str(out).strip():
         raise InputError("out must be the name of a folder, and is empty")
     wanted = chosen(_several(tests))
-    subject: Subject
-    if isinstance(encoder, str) and encoder in REFERENCES:
-        subject = reference(encoder)
-    elif isinstance(encoder, str) and ":" not in encoder and (near := difflib.get_close_matches(encoder, REFERENCES)):
-        raise InputError(f"{encoder!r} names no model; did you mean the reference {near[0]!r}?")
-    elif isinstance(encoder, Adapted):
-        told = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
-        if given := [word for word, value in told.items() if value is not None]:
-            raise InputError(f"{encoder.name} is adapted already: give {', '.join(given)} where it is adapted")
-        subject = Model(encoder, name or "")
-    else:
-        loaded = adapters.load(
-            encoder, device=device, size=pixels, mean=mean, std=std, batch=batch, layer=layer, name=name
-        )
-        prepared = {"layer": layer, "input_size": pixels}
-        subject = Model(loaded, more={name: value for name, value in prepared.items() if value is not None})
+    prepared = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
+    subject = _examined(encoder, name, batch, prepared)
     place = subject.adapted.device if isinstance(subject, Model) else torch.device(device or "cpu")
     subjects = [subject, *(reference(each) for each in _several(beside) if each != encoder)]
     temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
     folder = Folder(temporary.name if temporary is not None else Path(out or "."))
     common = Ask(size=size, subjects=tuple(subjects), worlds=_several(worlds), device=str(place), only_subjects=True)
     known = studies()
-    asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
-    if rules or alphas:
-        readers = [name for name in wanted if known[name].reads]
-        if not readers:
-            raise InputError(f"rules and alphas are for imagination, which is not among the tests {', '.join(wanted)}")
-        asks |= {name: replace(asks[name], rules=_several(rules), alphas=tuple(alphas)) for name in readers}
+    asks = _asks(common, wanted, _several(rules), tuple(alphas))
     # all are planned before any is run, so that what cannot work is refused at once
     jobs = [job for name, ask in asks.items() for job in planned(known[name], folder, ask)]
     cells = [job.cell for job in jobs]
@@ -230,6 +211,35 @@ def evaluate(
         tally += run_study(known[name], folder, ask, workers=workers, progress=progress, looked=True)
     keys = frozenset(cell.key for cell in cells)
     return Report(str(subject.labels["model"]), folder, keys, tally, temporary)
+
+
+def _examined(encoder: str | Callable[..., Any], name: str | None, batch: int, prepared: Mapping[str, Any]) -> Subject:
+    """Who is examined: a reference by its name, a model that is adapted already, or one that is adapted here."""
+    if isinstance(encoder, str) and encoder in REFERENCES:
+        return reference(encoder)
+    if isinstance(encoder, str) and ":" not in encoder and (near := difflib.get_close_matches(encoder, REFERENCES)):
+        raise InputError(f"{encoder!r} names no model; did you mean the reference {near[0]!r}?")
+    given = {word: value for word, value in prepared.items() if value is not None}
+    if isinstance(encoder, Adapted):
+        if given:
+            raise InputError(f"{encoder.name} is adapted already: give {', '.join(given)} where it is adapted")
+        return Model(encoder, name or "")
+    size, labels = given.pop("pixels", None), {"layer": given.get("layer"), "input_size": prepared["pixels"]}
+    loaded = adapters.load(encoder, size=size, batch=batch, name=name, **given)
+    return Model(loaded, more={label: value for label, value in labels.items() if value is not None})
+
+
+def _asks(
+    common: Ask, wanted: Mapping[str, tuple[str, ...]], rules: tuple[str, ...], alphas: tuple[float, ...]
+) -> dict[str, Ask]:
+    """What is asked of each study."""
+    asks = {name: replace(common, metrics=metrics) for name, metrics in wanted.items()}
+    if rules or alphas:
+        readers = [name for name in wanted if studies()[name].reads]
+        if not readers:
+            raise InputError(f"rules and alphas are for imagination, which is not among the tests {', '.join(wanted)}")
+        asks |= {name: replace(asks[name], rules=rules, alphas=alphas) for name in readers}
+    return asks
 
 
 def _several(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from alebrije.results.cells import Label
 from alebrije.studies.cells import Job
 from alebrije.studies.folder import Folder
 from alebrije.studies.grouping_grid import CORRELATIONS, after, has_number_of_slots, rows
+from alebrije.studies.own_worlds import own_world
 from alebrije.studies.protocol import Ask, Size, Study
 from alebrije.studies.subjects import (
     REFERENCES,
@@ -36,7 +37,6 @@ from alebrije.studies.subjects import (
     Subject,
     Trained,
     View,
-    own_world,
     reference,
     resized,
     stranger,

@@ -16,7 +16,8 @@ from alebrije.errors import InputError
 from alebrije.models import Batch
 from alebrije.scenes import Scenes
 from alebrije.studies.folder import Folder
-from alebrije.studies.subjects import View, own_world
+from alebrije.studies.own_worlds import own_world
+from alebrije.studies.subjects import View
 from alebrije.studies.views import scene_arrays, scenes_of
 from alebrije.train.sources import known_factors, known_floats
 from alebrije.worlds import Task

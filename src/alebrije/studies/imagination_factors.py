@@ -22,7 +22,7 @@ from alebrije.render.stage import HALF_WIDTH, looking
 from alebrije.scenes import Scenes, Vocabulary
 from alebrije.seeding import seeded
 from alebrije.studies.folder import Folder
-from alebrije.studies.subjects import own_world
+from alebrije.studies.own_worlds import own_world
 
 VERSION = 1  # raised when the same reader comes to read otherwise
 _SPAN = 0.75  # half of what is seen around a place; an image is 2 wide, and the largest sprite reaches 0.72

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,9 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from alebrije import adapters, worlds
+from alebrije import adapters
 from alebrije.adapters import Adapted
-from alebrije.adapters.contents import Contents
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.metrics import labels_from_masks
@@ -26,6 +24,7 @@ from alebrije.models.catalog import suggestion
 from alebrije.results.cells import Label
 from alebrije.scenes import Scenes
 from alebrije.studies.folder import Folder
+from alebrije.studies.own_worlds import own_world
 from alebrije.studies.training import carry_out
 from alebrije.train.plan import Plan
 
@@ -175,22 +174,6 @@ class Trained:
     def decode(self, codes: Tensor) -> Tensor | None:
         """What it draws of codes."""
         return Model(self.adapted()).decode(codes)
-
-
-def own_world(name: str) -> dict[str, str]:
-    """What tells a user's own world, `package.module:object`, from what it was before an edit, for the keys of cells.
-
-    Nothing for the worlds of alebrije, whose names tell what they are.
-
-    >>> own_world("sprites")
-    {}
-    """
-    return {"world contents": _world_fingerprint(name)} if ":" in name else {}
-
-
-@cache  # as the world itself is: what it leaves in its module while it draws makes no other world of it
-def _world_fingerprint(name: str) -> str:
-    return Contents.of(worlds.get(name)).fingerprint(name=name)
 
 
 def _telling(plan: Plan) -> Callable[[int, int, float, dict[str, float]], None]:
