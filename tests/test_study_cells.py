@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from joblib import parallel_config
 
 from alebrije.errors import InputError
 from alebrije.results import Cell, Result, Store, Value
@@ -195,6 +196,14 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     while any(runs(worker) for worker in workers):
         assert time.monotonic() < limit
         time.sleep(0.1)
+
+
+def test_the_process_of_the_user_watches_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[int] = []
+    monkeypatch.setattr("alebrije.studies.cells._end_with", watched.append)
+    with parallel_config("sequential"):  # as joblib does where it cannot start processes
+        assert run_jobs([job(0), job(1)], Store(tmp_path), workers=2).done == 2
+    assert watched == []
 
 
 def staying(number: int, place: Path) -> Mapping[str, Value | float]:

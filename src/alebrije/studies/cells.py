@@ -156,7 +156,8 @@ def _spread(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: int) -> Iterator[Result]:
-    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(delayed(_apart)(job, folder) for job in jobs)
+    calls = (delayed(_apart)(job, folder, os.getpid()) for job in jobs)
+    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(calls)
 
 
 def _on_ray(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[Result]:
@@ -198,7 +199,7 @@ def _one_by_one(
             if backend == "ray":
                 (result,) = _all_on_ray([job], folder, 2)
             else:
-                (result,) = Parallel(n_jobs=2)([delayed(_apart)(job, folder)])
+                (result,) = Parallel(n_jobs=2)([delayed(_apart)(job, folder, os.getpid())])
         except lost:
             error = LostWorkerError("the process that computed this cell was killed, perhaps for want of memory")
             result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
@@ -218,16 +219,16 @@ def _lost_workers(backend: Backend) -> tuple[type[BaseException], ...]:
     return (RayError,)
 
 
-def _apart(job: Job, folder: Path) -> Result:
-    """As `_compute`, in a process of its own."""
-    _end_with_parent()
+def _apart(job: Job, folder: Path, parent: int) -> Result:
+    """As `_compute`, in a process that `parent` has started; joblib may also call it in that one itself."""
+    if os.getppid() == parent:
+        _end_with(parent)
     return _compute(job, folder)
 
 
 @cache
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """Let this process end soon after the one that started it was killed, lest it be in the way of the next run."""
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
