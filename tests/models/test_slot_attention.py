@@ -74,10 +74,10 @@ def numpy_step(module: SlotAttention, inputs: np.ndarray, slots: np.ndarray) -> 
 
 
 @pytest.mark.parametrize(("epsilon", "epsilon_on"), [(1e-8, "attention"), (1e-8, "sum"), (1.0, "sum")])
-@pytest.mark.parametrize("hidden", [0, 9])
-def test_a_step_is_algorithm_1(epsilon: float, epsilon_on: str, hidden: int) -> None:
+@pytest.mark.parametrize(("hidden", "projections"), [(0, 7), (9, 7), (0, 4), (9, 4)])
+def test_a_step_is_algorithm_1(epsilon: float, epsilon_on: str, hidden: int, projections: int) -> None:
     torch.manual_seed(0)
-    module = SlotAttention(6, 5, projections=7, hidden=hidden, epsilon=epsilon, epsilon_on=epsilon_on)
+    module = SlotAttention(6, 5, projections=projections, hidden=hidden, epsilon=epsilon, epsilon_on=epsilon_on)
     randomised(module)
     inputs, slots = torch.randn(2, 20, 6), torch.randn(2, 3, 5)
     with torch.no_grad():

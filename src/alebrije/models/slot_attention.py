@@ -84,6 +84,9 @@ class SlotAttention(nn.Module):
         self.queries = nn.Linear(slots, projections, bias=False)
         self.keys = nn.Linear(inputs, projections, bias=False)
         self.values = nn.Linear(inputs, projections, bias=False)
+        # Keys and values no narrower than the inputs need not be made: q (W x) is (q W) x, and the mean of W x is W
+        # times that of x, so it is the slots that are projected, of which there are few.
+        self.lean = inputs <= projections
         self.gru = nn.GRUCell(projections, slots)
         self.mlp = (
             nn.Sequential(
@@ -99,7 +102,7 @@ class SlotAttention(nn.Module):
         if iterations < 1:
             raise InputError(f"slot attention takes at least one iteration, not {iterations}")
         inputs = self.input_norm(inputs)
-        keys, values = self.keys(inputs), self.values(inputs)  # [B, N, P]
+        keys, values = (inputs, inputs) if self.lean else (self.keys(inputs), self.values(inputs))
         initial = slots
         for iteration in range(iterations):
             if self.bilevel and iteration == iterations - 1:
@@ -108,14 +111,16 @@ class SlotAttention(nn.Module):
         return slots, attention
 
     def step(self, slots: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """One step: the slots [B, K, D] compete for the values [B, N, P], and each is updated by what it won."""
+        """One step: the slots [B, K, D] compete for the values [B, N, V], and each is updated by what it won."""
         attention = self.attend(slots, keys)  # [B, K, N]
-        updates = self.weigh(attention) @ values  # [B, K, P]
-        return self.update(slots, updates), attention
+        updates = self.weigh(attention) @ values  # [B, K, V]
+        return self.update(slots, self.values(updates) if self.lean else updates), attention
 
     def attend(self, slots: Tensor, keys: Tensor) -> Tensor:
         """The share [B, K, N] of each input that goes to each slot."""
-        queries = self.queries(self.slot_norm(slots)) * keys.shape[-1] ** -0.5
+        queries = self.queries(self.slot_norm(slots)) * self.queries.out_features**-0.5
+        if self.lean:
+            queries = queries @ self.keys.weight
         return torch.softmax(queries @ keys.mT, 1, dtype=torch.float32)
 
     def weigh(self, attention: Tensor) -> Tensor:
