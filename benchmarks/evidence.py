@@ -43,6 +43,8 @@ def runs() -> dict[str, Callable[[], Plan]]:
             long = alpha == 0.6 and model in ("i2i-vit", "oracle")
             settings = {"steps": 40_000 if long else 20_000}
             made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
+        alone = {"steps": 20_000, "mixing": 0}  # the Oracle of the paper's text, without the release's transformer
+        made[f"svib/oracle-unmixed/{alpha}"] = lambda a=alpha, s=alone: plan("oracle", alpha=a, settings=s)  # type: ignore[misc]
     for seed in (0, 1):
         made[f"slots/slot-attention/{seed}"] = lambda s=seed: plan("slot-attention", world="clevr6", seed=s)  # type: ignore[misc]
         for model in ("beta-vae", "beta-tcvae"):

@@ -34,7 +34,9 @@ TITLES = {
     "beta-vae": "beta-VAE",
     "beta-tcvae": "beta-TCVAE",
     "slot-attention": "Slot Attention",
+    "oracle-unmixed": "Oracle, mixing 0",
 }
+PUBLISHED = TITLES | {"oracle-unmixed": "Oracle"}  # whose text has no mixing
 COLOURS = dict(zip(TITLES, plt.rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
 
 
@@ -44,7 +46,9 @@ def records(group: str) -> list[Record]:
 
 
 def model_of(record: Record) -> str:
-    return str(record["plan"]["model"])
+    """The model of a run; an Oracle without its transformer is one of its own."""
+    model = str(record["plan"]["model"])
+    return "oracle-unmixed" if model == "oracle" and not record["plan"]["settings"]["mixing"] else model
 
 
 def published(name: str) -> list[dict[str, str]]:
@@ -55,14 +59,14 @@ def published(name: str) -> list[dict[str, str]]:
 
 def published_error(model: str, alpha: float) -> float:
     """SVIB's error out of distribution on sprites S-A."""
-    asked = {"environment": "dsprites", "task": "S-A", "metric": "mse_ood", "model": TITLES[model]}
+    asked = {"environment": "dsprites", "task": "S-A", "metric": "mse_ood", "model": PUBLISHED[model]}
     rows = [row for row in published("svib") if all(row[key] == value for key, value in asked.items())]
     return next(float(row["value"]) for row in rows if float(row["alpha"]) == alpha)
 
 
 def published_score(model: str, metric: str) -> str:
     """The score of a model on dSprites, with its deviation where there is one."""
-    asked = {"dataset": "dsprites", "model": TITLES[model], "metric": metric}
+    asked = {"dataset": "dsprites", "model": PUBLISHED[model], "metric": metric}
     rows = [row for row in published("disentanglement") if all(row[key] == value for key, value in asked.items())]
     row = max(rows, key=lambda row: bool(row["std"]))
     return row["value"] + (f" ± {row['std']}" if row["std"] else "")
