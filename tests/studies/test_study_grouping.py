@@ -111,6 +111,28 @@ class Wrong:
         return None
 
 
+class Looks(nn.Module):
+    """A model that counts how often it looks."""
+
+    looks = 0
+
+    def forward(self, images: Tensor) -> Encoding:
+        type(self).looks += len(images)
+        masks = torch.nn.functional.one_hot((images.mean(1) > 0.3).long(), 2).movedim(-1, 1).float()
+        return Encoding(slots=torch.zeros(len(images), 2, 1), masks=masks, reconstruction=images)
+
+
+def test_a_model_looks_at_each_image_once() -> None:
+    adapted = Adapted(Looks())
+    Looks.looks = 0
+    view = View(torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8))
+    groups, drawn = grouping.seen(Model(adapted), view)
+    assert Looks.looks == 5
+    assert groups is not None
+    assert torch.equal(groups, (view.images.float().div(255).mean(1) > 0.3).long())
+    assert drawn is not None
+
+
 def examined(folder: Folder, subject: Subject, *labels: str) -> Found:
     return found(folder, Ask(size="tiny", subjects=(subject,), only_subjects=True), *labels)
 

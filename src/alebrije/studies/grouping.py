@@ -37,6 +37,7 @@ from alebrije.studies.subjects import (
     Subject,
     Trained,
     View,
+    grouped,
     reference,
     resized,
     stranger,
@@ -221,8 +222,11 @@ def seen(subject: Subject, view: View, draws: bool = True) -> tuple[Tensor | Non
     draws = draws and not isinstance(subject, (Pixels, Oracle, Noise))
     for part in parts(view, _AT_ONCE):
         with looking(subject):
-            group = subject.group(part)
-            again = subject.encode(part).reconstruction if draws else None
+            encoding = subject.encode(part) if draws else None
+            # what it draws and how it groups are of one look, where it is known from it
+            group = None if encoding is None else grouped(encoding, part)
+            group = subject.group(part) if group is None else group
+            again = None if encoding is None else encoding.reconstruction
         groups += [] if group is None else [group.cpu().long()]
         drawn += [] if again is None else [again.detach().float().clamp(0, 1).cpu()]
     return torch.cat(groups) if groups else None, torch.cat(drawn) if drawn else None

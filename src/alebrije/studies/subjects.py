@@ -102,8 +102,7 @@ class Model:
 
     def group(self, view: View) -> Tensor | None:
         """The slot that claims each pixel."""
-        masks = self.adapted(view.images).masks
-        return None if masks is None else _labels(masks, view.images.shape[-2:])
+        return grouped(self.encode(view), view)
 
     def decode(self, codes: Tensor) -> Tensor | None:
         """What the model draws of codes, if it has a `decode`."""
@@ -367,8 +366,11 @@ def drawn(draw: Any, codes: Tensor) -> Tensor:
     return images.expand(-1, 3, -1, -1).clamp(0, 1).float().cpu()
 
 
-def _labels(masks: Tensor, shape: tuple[int, ...] | torch.Size) -> Tensor:
-    """The strongest mask of each pixel, after scaling masks to the size of the images."""
+def grouped(encoding: Encoding, view: View) -> Tensor | None:
+    """The slot that claims each pixel [B, H, W], after scaling masks to the size of the images; None without masks."""
+    masks, shape = encoding.masks, view.images.shape[-2:]
+    if masks is None:
+        return None
     if masks.shape[-2:] != shape:
         masks = F.interpolate(masks.float(), tuple(shape), mode="bilinear")
     labels: Tensor = labels_from_masks(masks)
