@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import load_file
 
 from alebrije import models
+from alebrije.atomic import alone_in
 from alebrije.cli import main
 from alebrije.train import checkpoints
 from alebrije.train.plan import plan, read_plan
@@ -246,6 +247,30 @@ class TestRuns:
 
     def test_a_setting_given_twice_is_refused(self, tmp_path: Path) -> None:
         assert "--set gives steps twice" in refusal("i2i-cnn", tmp_path / "run", *QUICK, "--set", "steps=7")
+
+        assert "lr twice" in refusal("beta-vae", tmp_path, "--set", "lr=0.1", "--set", "recipe.lr=0.2")
+
+    def test_two_at_once_are_refused(self, tmp_path: Path) -> None:
+        with alone_in(tmp_path):
+            assert "another process is at work there" in refusal("i2i-cnn", tmp_path, *QUICK)
+        assert train("i2i-cnn", tmp_path, *QUICK).code == 0
+
+    def test_what_does_not_fit_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate a lot")
+
+        monkeypatch.setattr("alebrije.studies.training.carry_out", full)
+        outcome = train("i2i-cnn", tmp_path, *QUICK)
+        assert outcome.code == 2
+        assert "does not fit into the memory of cpu; --set batch=" in outcome.complaints[0]
+
+    def test_a_damaged_history_of_a_finished_run(self, tmp_path: Path) -> None:
+        assert train("i2i-cnn", tmp_path, *QUICK).code == 0
+        with (tmp_path / "history.jsonl").open("a") as file:
+            file.write('{"step": 60, "rec')
+        assert train("i2i-cnn", tmp_path, *QUICK).code == 0
+        (tmp_path / "history.jsonl").unlink()
+        assert "steps already" in train("i2i-cnn", tmp_path, *QUICK).out
 
     def test_seeds_differ_and_the_same_seed_does_not(self, tmp_path: Path) -> None:
         for name, seed in (("a", 0), ("b", 1), ("c", 0)):

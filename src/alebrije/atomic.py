@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -73,6 +74,13 @@ def new_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
         raise
 
 
+def remove_folder(path: Path) -> None:
+    """Removes a folder that is whole until it is gone: a killed process leaves nothing that looks like it."""
+    leftover = path.parent / f".{path.name}.{os.urandom(6).hex()}{PART}"
+    os.rename(path, leftover)
+    shutil.rmtree(leftover)
+
+
 def is_leftover(path: Path) -> bool:
     """Whether this is what a killed writer left behind, or what another one is still writing."""
     return path.name.startswith(".") and path.name.endswith(PART)
@@ -90,12 +98,41 @@ def disk_trouble_named(folder: Path) -> Iterator[None]:
     """A full disk, a missing right or a failing device becomes one sentence; what is whole already stays."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        number = error.errno if isinstance(error, OSError) else _number_in(str(error))
+        if number is None and not isinstance(error, OSError):
+            raise  # it has nothing to do with the disk
+        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             fault = "the disk is full; what was written stays, and the same call continues once there is room"
         else:
-            fault = f"cannot be written: {error.strerror or error}"
+            fault = f"cannot be written: {getattr(error, 'strerror', None) or error}"
         raise InputError(f"{folder}: {fault}") from error
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """An InputError if another process is in such a block for the same folder; a killed one lets the next in."""
+    with disk_trouble_named(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder}: another process is at work there; wait for it, or choose another") from None
+        except (ImportError, OSError):  # a system, or a file system, that has no such locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+def _number_in(words: str) -> int | None:
+    """The number of the system's error, where a library tells it in words, as safetensors does."""
+    found = re.search(r"os error (\d+)", words)
+    return int(found[1]) if found else None
 
 
 def _rename_if_new(temporary: Path, path: Path) -> None:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from alebrije.errors import InputError
 from alebrije.models.learner import Batch, Losses
 from alebrije.train import DivergedError, Held, Recipe, checkpoints, load_weights, train
 from alebrije.train.checkpoints import load, save
 from alebrije.train.crew import Crew
+from alebrije.train.loop import Stride
 
 RECIPE = Recipe(steps=12, batch=8, lr=1e-2, warmup=4, decay="cosine", clip=0.5, precision="float32")
 
@@ -254,16 +258,19 @@ TOGETHER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
+import os
 from test_loop import RECIPE, small, source
 from alebrije.train import train
-train(small(dropout={dropout}), source(), RECIPE, Path({folder!r}), save_every=6, until={until})
+seed = 0 if os.environ["RANK"] == "0" else {other_seed}
+train(small(dropout={dropout}, seed=seed), source(), RECIPE, Path({folder!r}), save_every=6, until={until}, log_every=1)
 threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
 assert not any("gloo" in name for name in threads), "they would die with the interpreter, and take it down"
 """
 
 
-def together(folder: Path, dropout: float = 0.0, until: int = 12) -> Small:
-    code = TOGETHER.format(tests=str(Path(__file__).parent), folder=str(folder), dropout=dropout, until=until)
+def together(folder: Path, dropout: float = 0.0, until: int = 12, other_seed: int = 0) -> Small:
+    told = {"folder": str(folder), "dropout": dropout, "until": until, "other_seed": other_seed}
+    code = TOGETHER.format(tests=str(Path(__file__).parent), **told)
     script = folder.with_suffix(".py")
     script.write_text(code)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
@@ -276,15 +283,110 @@ def together(folder: Path, dropout: float = 0.0, until: int = 12) -> Small:
 
 
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
-    alone = train(small(dropout=0.0), source(), RECIPE, tmp_path / "alone")
-    for weight, expected in zip(together(tmp_path / "crew").parameters(), alone.parameters(), strict=True):
+    """Also where the second built another model, and the losses are those of both shares."""
+    alone = train(small(dropout=0.0), source(), RECIPE, tmp_path / "alone", log_every=1)
+    crew = together(tmp_path / "crew", other_seed=5)
+    for weight, expected in zip(crew.parameters(), alone.parameters(), strict=True):
         torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-6)
+    theirs, ours = ([line["loss"] for line in lines(tmp_path / name)] for name in ("crew", "alone"))
+    assert theirs == pytest.approx(ours, rel=1e-4)
+
+
+def test_a_bad_loss_of_one_process_stops_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever had it, all hear of the first bad step."""
+    told: list[tuple[str, float]] = []
+
+    def all_reduce(tensor: Tensor, how: object = None) -> None:
+        told.append((str(how), float(tensor.max())))
+        tensor.copy_(tensor.clamp(max=6.0) if how == distributed.ReduceOp.MIN else tensor * 2)
+
+    monkeypatch.setattr("alebrije.train.crew.distributed.all_reduce", all_reduce)
+    crew, model = Crew(torch.device("cpu"), 0, 2), small()
+    stride = Stride(model, RECIPE.optimiser_of(model), RECIPE, crew, False, 0)
+    stride.take(source().batch(0, 8))
+    with pytest.raises(DivergedError, match="the loss of step 7 is no number"):
+        stride.losses_so_far(None)
+    assert any("MIN" in how for how, _ in told)
 
 
 def test_two_processes_go_on_where_they_were(tmp_path: Path) -> None:
     whole = together(tmp_path / "whole", dropout=0.3)
     together(tmp_path / "parts", dropout=0.3, until=6)
     assert same(whole, together(tmp_path / "parts", dropout=0.3))
+
+
+def test_a_checkpoint_whose_removal_was_killed_is_gone_after_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = shutil.rmtree
+
+    def killed(path: Path, **how: Any) -> None:
+        if path.name.startswith(".step-000000002"):
+            raise MemoryError
+        remove(path, **how)
+
+    monkeypatch.setattr("alebrije.atomic.shutil.rmtree", killed)
+    with pytest.raises(MemoryError):
+        train(small(), source(), RECIPE, tmp_path, save_every=2)
+    monkeypatch.undo()
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000004", "step-000000006"]
+    train(small(), source(), RECIPE, tmp_path, save_every=2)
+    left = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert left == ["step-000000010", "step-000000012"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_learned_until_a_signal_is_kept(tmp_path: Path, number: signal.Signals) -> None:
+    """It arrives in the middle of the fifth step, which is finished and saved; the run ends as if nothing had been."""
+    whole = train(small(), source(), RECIPE, tmp_path / "whole")
+
+    class Stops(Small):
+        def training_loss(self, batch: Batch, step: Tensor) -> Losses:
+            losses = super().training_loss(batch, step)
+            if step == 4.0:
+                os.kill(os.getpid(), number)
+            return losses
+
+    def told(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, told)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(small(kind=Stops), source(), RECIPE, tmp_path / "parts")
+        assert signal.getsignal(number) is told
+    finally:
+        signal.signal(number, before)
+    assert [path.name for path in checkpoints(tmp_path / "parts")] == ["step-000000005"]
+    assert same(whole, train(small(), source(), RECIPE, tmp_path / "parts"))
+
+
+def test_a_check_never_sees_what_diverged(tmp_path: Path) -> None:
+    def check(model: nn.Module) -> dict[str, float]:
+        assert all(weight.isfinite().all() for weight in model.parameters())
+        return {"fine": 1.0}
+
+    with pytest.raises(DivergedError, match="the loss of step 6 is no number"):
+        train(small(kind=Bad), source(), RECIPE, tmp_path / "loss", check=check, check_every=1)
+    recipe = Recipe(**{**vars(RECIPE), "clip": None})
+    with pytest.raises(DivergedError, match="the update of step 4 is no number"):
+        train(small(kind=Broken), source(), recipe, tmp_path / "weights", check=check, check_every=1)
+
+
+def test_other_things_beside_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    train(small(), source(), RECIPE, tmp_path, until=6)
+    shutil.copytree(checkpoints(tmp_path)[-1], tmp_path / "checkpoints" / "step-best")
+    train(small(), source(), RECIPE, tmp_path)
+    assert (tmp_path / "checkpoints" / "step-best" / "step.json").is_file()
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(sys.modules["alebrije.train.checkpoints"], "save_file", full)
+    with pytest.raises(InputError, match="the disk is full"):
+        train(small(), source(), RECIPE, tmp_path)
 
 
 def test_a_batch_must_be_shared_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

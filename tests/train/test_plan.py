@@ -25,6 +25,13 @@ def tiny(model: str = "beta-vae", **changes: Any) -> Plan:
     return plan(model, preset_name="tiny", **changes)
 
 
+def begin(folder: Path) -> None:
+    """Make the run in a folder one that has learned something."""
+    there = folder / "checkpoints" / "step-000000001"
+    there.mkdir(parents=True)
+    (there / "step.json").write_text("{}")
+
+
 class TestWhatIsPlanned:
     def test_text_and_values_are_the_same(self) -> None:
         typed = {"steps": "20_000", "lr": "1e-3", "betas": "0.5, 0.9", "clip": "none", "clip_each": "False"}
@@ -188,12 +195,19 @@ class TestRecords:
         self, tmp_path: Path, model: str, changes: dict[str, Any], words: str
     ) -> None:
         tiny(model).settle(tmp_path)
+        begin(tmp_path)
         with pytest.raises(InputError, match=f"holds a run with {words}; the same command continues it"):
             tiny(model, **changes).settle(tmp_path)
         assert read_plan(tmp_path) == tiny(model)
 
+    def test_a_run_that_never_learned_gives_way(self, tmp_path: Path) -> None:
+        tiny(settings={"lr": 0.5}).settle(tmp_path)
+        tiny(settings={"lr": 0.1}).settle(tmp_path)
+        assert read_plan(tmp_path) == tiny(settings={"lr": 0.1})
+
     def test_another_model_is_named_first(self, tmp_path: Path) -> None:
         tiny("beta-vae").settle(tmp_path)
+        begin(tmp_path)
         with pytest.raises(InputError, match="holds a run with model 'beta-vae', not 'moco'"):
             tiny("moco").settle(tmp_path)
 
@@ -208,6 +222,7 @@ class TestRecords:
         del stored["settings"]["likelihood"]
         (tmp_path / FILE).write_text(json.dumps(stored | {"alebrije": "0.0.1"}))
         made.settle(tmp_path)
+        begin(tmp_path)
         with pytest.raises(InputError, match="likelihood 'bernoulli', not 'gaussian'"):
             tiny(settings={"likelihood": "gaussian"}).settle(tmp_path)
 
@@ -256,6 +271,7 @@ class TestRecords:
         (tmp_path / FILE).write_text(json.dumps(tiny().to_json() | damage))
         with pytest.raises(InputError, match="no plan that this version can read"):
             read_plan(tmp_path)
+        begin(tmp_path)
         with pytest.raises(InputError, match="holds a run with"):
             tiny().settle(tmp_path)
 
@@ -304,7 +320,7 @@ class TestRefusals:
             ("beta-tcvae", "batch", "1", "a batch of 1 images cannot be drawn from 737280"),
             ("factor-vae", "batch", "2", "takes 4 images or more"),
             ("moco", "queue", "100", "a queue of 100 is not a multiple of the batch of 32"),
-            ("moco", "accumulate", "4", None),  # a part of 8 divides the queue of 256
+            ("moco", "accumulate", "4", "with accumulate 1"),  # a part of 8 divides the queue of 256
             ("slot-attention", "size", "20", "multiple of 8 pixels"),
             ("slot-attention", "channels", "0", "Slot Attention cannot learn with these settings"),
             ("slot-attention", "hidden", "-1", "Slot Attention cannot learn with these settings"),
@@ -360,3 +376,25 @@ class TestRefusals:
             tiny("slot-attention", settings={"decoder_head": 2})
         assert "\n" not in str(refused.value)
         assert not recwarn.list
+
+
+class TestInCompany:
+    """What several processes cannot do is refused where the plan is made."""
+
+    @pytest.mark.parametrize(
+        ("model", "settings", "words"),
+        [
+            ("moco", {}, "one process has to train it"),
+            ("ae", {"batch": 9}, "a batch of 9 cannot be shared by 2 devices"),
+            ("ae", {"batch": 6, "accumulate": 2}, "a batch of 6 cannot be shared by 2 devices in 2 parts each"),
+            ("factor-vae", {"batch": 2}, "FactorVAE"),
+        ],
+    )
+    def test_refused(self, model: str, settings: dict[str, int], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        with pytest.raises(InputError, match=words):
+            plan(model, preset_name="tiny", settings=settings)
+
+    def test_a_queue_sees_whole_batches(self) -> None:
+        with pytest.raises(InputError, match="with accumulate 1"):
+            plan("moco", preset_name="tiny", settings={"accumulate": 2})

@@ -90,7 +90,7 @@ PARAMETERS = {
     ("factor-vae", None): 502_005 + 4_017_002,
     ("slot-attention", "clevr6"): 890_308,
     ("slot-attention", "clevr10"): 826_884,
-    ("bo-qsa", None): 890_628,
+    ("bo-qsa", None): 898_884,
     ("moco", None): 1_525_568,
     ("i2i-cnn", None): 5_331_888,
     ("i2i-vit", None): 8_482_800,
@@ -153,11 +153,15 @@ def test_parameter_counts_of_the_papers(model: str, world: str | None, count: in
 
 
 def test_epochs_are_the_published_ones() -> None:
-    """100 epochs of dSprites, 200 of half the number of steps for FactorVAE, and COAT's of 23,000 images."""
-    for model, epochs in (("beta-vae", 100), ("factor-vae", 200)):
-        made = plan(model, preset_name="paper")
-        assert made.images == 737_280
-        assert made.recipe.steps * made.recipe.batch == epochs * made.images
+    """100 epochs of the whole grid, 200 of half the images for FactorVAE, COAT's of 23,000 images, SVIB's of 44,800."""
+    for world, images in (("dsprites", 737_280), ("rooms", 480_000)):
+        for model, epochs in (("beta-vae", 100), ("beta-tcvae", 100), ("factor-vae", 200)):
+            made = plan(model, preset_name="paper", world=world)
+            assert made.images == images
+            assert made.recipe.steps * made.recipe.batch == epochs * made.images
+    for model in ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "oracle"):
+        assert plan(model, preset_name="paper").images == round(0.7 * 64_000)
+        assert plan(model, preset_name="small").images == 0
     for model, epochs in (("beta-tcvae", 300), ("slot-attention", 500), ("moco", 200)):
         made = plan(model, preset_name="paper", world="coat")
         assert made.recipe.steps * made.recipe.batch / made.images == pytest.approx(epochs, rel=0.01)

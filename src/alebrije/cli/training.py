@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from alebrije.atomic import alone_in
 from alebrije.cli.devices import Device, device_of
 from alebrije.cli.places import Place
 from alebrije.cli.printing import show
 from alebrije.errors import InputError
+
+if TYPE_CHECKING:
+    from alebrije.train.plan import Plan
+
+_NO_ROOM = ("out of memory", "can't allocate memory", "not enough memory")  # how torch says it
 
 
 @dataclass(frozen=True)
@@ -89,8 +96,6 @@ class Train:
             )
         if self.world and self.task:
             raise InputError("a run has a --world or a --task, not both")
-        from alebrije.report.bars import trained
-        from alebrije.studies.training import carry_out
         from alebrije.train.plan import plan
 
         world, _, rule = (self.task or self.world or "").partition("/")
@@ -106,9 +111,16 @@ class Train:
             seed=self.seed,
             settings=self._settings(),
         )
-        device = device_of(self.device)
-        made.settle(self.out)
         speaks = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts, one
+        device = device_of(self.device)
+        with alone_in(self.out) if speaks else nullcontext():
+            self._carry_out(made, device, speaks)
+
+    def _carry_out(self, made: Plan, device: str, speaks: bool) -> None:
+        from alebrije.report.bars import trained
+        from alebrije.studies.training import carry_out
+
+        made.settle(self.out)
         place = made.world + (f"/{made.rule}" if made.rule else "")
         before = _last_step(self.out)
         if before >= made.recipe.steps:
@@ -117,18 +129,26 @@ class Train:
         if speaks:
             begun = f" from step {before:,} on" if before else ""
             print(f"{made.record.title} on {place}, {device}{begun}", file=sys.stderr)
-        with trained(made.recipe.steps, made.recipe.batch, silent=not speaks) as (drawn, progress):
-            carry_out(
-                made,
-                self.out,
-                device=device,
-                workers=self.workers,
-                save_every=self.save_every,
-                keep_every=self.keep_every,
-                check_every=self.check_every,
-                drawn=drawn,
-                progress=progress,
-            )
+        try:
+            with trained(made.recipe.steps, made.recipe.batch, silent=not speaks) as (drawn, progress):
+                carry_out(
+                    made,
+                    self.out,
+                    device=device,
+                    workers=self.workers,
+                    save_every=self.save_every,
+                    keep_every=self.keep_every,
+                    check_every=self.check_every,
+                    drawn=drawn,
+                    progress=progress,
+                )
+        except RuntimeError as error:
+            if not any(words in str(error).lower() for words in _NO_ROOM):
+                raise
+            raise InputError(
+                f"{made.record.title} with a batch of {made.recipe.batch} does not fit into the memory of {device}; "
+                "--set batch=... makes it smaller, --set accumulate=... cuts it into parts"
+            ) from error
         if speaks:
             print(f"trained for {made.recipe.steps:,} steps; {_last_look(self.out)}written to {self.out}")
 
@@ -137,7 +157,7 @@ class Train:
         for name, sign, value in pairs:
             if not (name and sign and value):
                 raise InputError(f"--set takes name=value, such as steps=20000, not {name + sign + value!r}")
-        names = [name.strip() for name, _, _ in pairs]
+        names = [name.strip().removeprefix("recipe.") for name, _, _ in pairs]
         if twice := [name for name in names if names.count(name) > 1]:
             raise InputError(f"--set gives {twice[0]} twice")
         return {name.strip(): value.strip() for name, _, value in pairs}
@@ -155,9 +175,12 @@ def _last_look(folder: Path) -> str:
     """What the last check of a run said, in words."""
     import json
 
-    found = ""
-    for line in (folder / "history.jsonl").read_text().splitlines():
-        values = json.loads(line)
+    found, path = "", folder / "history.jsonl"
+    for line in path.read_text().splitlines() if path.is_file() else ():
+        try:
+            values = dict(json.loads(line))
+        except (TypeError, ValueError):
+            continue  # a line that was damaged
         if "lr" not in values:
             told = {name: "no number" if value is None else f"{value:.4g}" for name, value in values.items()}
             found = ", ".join(f"{name} {value}" for name, value in told.items() if name != "step") + "; "

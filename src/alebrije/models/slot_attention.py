@@ -39,6 +39,21 @@ def start_as_keras(module: nn.Module) -> None:
         nn.init.zeros_(module.bias_hh)
 
 
+def start_as_torch(module: nn.Module) -> None:
+    """The weights that torch gives linear layers and convolutions."""
+    if isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+        module.reset_parameters()
+
+
+def start_as_transposed(module: nn.Module) -> None:
+    """The same for a decoder whose convolutions of stride 1 stand for transposed ones: torch goes by their outputs."""
+    start_as_torch(module)
+    if isinstance(module, nn.Conv2d):
+        bound = module.weight[:, 0].numel() ** -0.5
+        for weight in module.parameters():
+            nn.init.uniform_(weight, -bound, bound)
+
+
 def layer_norm(size: int, epsilon: float = 1e-3) -> nn.LayerNorm:
     """A layer norm over channels, unless told otherwise with the epsilon of Keras."""
     return nn.LayerNorm(size, eps=epsilon)
@@ -209,17 +224,28 @@ class SoftPositions(nn.Module):
 class ConvolutionalEncoder(nn.Module):
     """Images [B, 3, H, W] to a set of features [B, N, channels] that know where they are.
 
-    Four 5x5 convolutions, the first with `stride`, positions, a layer norm and an MLP shared by all places.
+    Four 5x5 convolutions, the first with `stride`, positions, a layer norm and an MLP shared by all places, whose inner
+    width is that of the features unless `hidden` says another.
     """
 
-    def __init__(self, *, channels: int = 64, stride: int = 1, layers: int = 4, grid: Grid = "unit") -> None:
+    def __init__(
+        self,
+        *,
+        channels: int = 64,
+        stride: int = 1,
+        layers: int = 4,
+        grid: Grid = "unit",
+        hidden: int | None = None,
+        norm_epsilon: float = 1e-3,
+    ) -> None:
         super().__init__()
         convolutions = [nn.Conv2d(3, channels, 5, stride, padding=2)]
         convolutions += [nn.Conv2d(channels, channels, 5, padding=2) for _ in range(layers - 1)]
         self.convolutions = nn.Sequential(*(part for layer in convolutions for part in (layer, nn.ReLU())))
         self.positions = SoftPositions(channels, grid)
+        inner = hidden or channels
         self.mlp = nn.Sequential(
-            layer_norm(channels), nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels)
+            layer_norm(channels, norm_epsilon), nn.Linear(channels, inner), nn.ReLU(), nn.Linear(inner, channels)
         )
         self.apply(start_as_keras)
 
@@ -310,6 +336,8 @@ class SlotAttentionAutoencoder(nn.Module):
     torch.Size([2, 6, 32, 32])
     """
 
+    norm_epsilon = 1e-3  # of the layer norms: Keras'
+
     def __init__(
         self,
         *,
@@ -353,6 +381,7 @@ class SlotAttentionAutoencoder(nn.Module):
             epsilon_on=epsilon_on,
             bilevel=bilevel,
             drop_path=drop_path,
+            norm_epsilon=self.norm_epsilon,
         )
         self.decoder = BroadcastDecoder(
             slot_size,
@@ -407,12 +436,15 @@ class BoQsaAutoencoder(SlotAttentionAutoencoder):
 
     In training a query q starts as q + sigma z q, with z standard normal and sigma falling from 1 to 0 along a cosine
     over `noise_steps`; the noise carries no gradient. Outside training sigma is 0. The defaults are the release's
-    (YuLiu-LY/BO-QSA). ``initial="random"`` is what the paper of ARP and ARR compares it to (Figure 11): one learned
-    Gaussian, any number of slots, and no further noise.
+    (YuLiu-LY/BO-QSA), as are the wider MLP of the features, the epsilon of the layer norms and what weights start from:
+    torch's own numbers, but in the grouping module. ``initial="random"`` is what the paper of ARP and ARR compares it
+    to (Figure 11): one learned Gaussian, any number of slots, and no further noise.
 
     >>> BoQsaAutoencoder(size=32, slots=4, channels=16)(torch.rand(2, 3, 32, 32)).slots.shape
     torch.Size([2, 4, 64])
     """
+
+    norm_epsilon = 1e-5  # torch's
 
     def __init__(
         self,
@@ -452,6 +484,13 @@ class BoQsaAutoencoder(SlotAttentionAutoencoder):
         if noise_steps < 1:
             raise InputError(f"the noise of the queries needs at least one step to fade, not {noise_steps}")
         self.noise_steps = noise_steps
+        self.encoder = ConvolutionalEncoder(
+            channels=channels, stride=encoder_stride, hidden=hidden, norm_epsilon=self.norm_epsilon
+        )
+        self.encoder.apply(start_as_torch)
+        self.decoder.apply(start_as_transposed)
+        if self.grouping.mlp is not None:
+            nn.init.kaiming_uniform_(self.grouping.mlp[1].weight, nonlinearity="relu")  # type: ignore[arg-type]
 
     def training_slots(self, images: int, step: Tensor) -> Tensor:
         """The queries, made noisy by as much as is due at this step."""

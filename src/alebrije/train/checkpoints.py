@@ -16,13 +16,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from alebrije.atomic import disk_trouble_named, drop_leftovers, new_folder
+from alebrije.atomic import disk_trouble_named, drop_leftovers, new_folder, remove_folder
 from alebrije.errors import InputError
 
 
 def checkpoints(folder: Path) -> list[Path]:
     """All whole checkpoints of a run, the oldest first."""
-    return sorted(path for path in (folder / "checkpoints").glob("step-*") if (path / "step.json").is_file())
+    named = (folder / "checkpoints").glob("step-[0-9]*")
+    return sorted(path for path in named if path.name[5:].isdecimal() and (path / "step.json").is_file())
 
 
 def step_of(checkpoint: Path) -> int:
@@ -42,7 +43,7 @@ def save(folder: Path, step: int, model: nn.Module, optimiser: Optimizer, random
             save_file(_portable(_optimiser_state(model, optimiser) | {"random": random}), part / "progress.safetensors")
             (part / "step.json").write_text(json.dumps({"step": step}) + "\n")
     for old in [each for each in checkpoints(folder)[:-2] if not keep_every or step_of(each) % keep_every]:
-        shutil.rmtree(old)
+        remove_folder(old)
     drop_leftovers(path.parent)
     return path
 

@@ -15,6 +15,11 @@ from alebrije.errors import InputError
 from alebrije.seeding import generator_of, seeded
 
 
+def processes() -> int:
+    """How many processes `torchrun` started, this one among them."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @dataclass(frozen=True)
 class Crew:
     """The processes that train together, each with a device; alone unless `torchrun` started several."""
@@ -26,7 +31,7 @@ class Crew:
     @classmethod
     def of(cls, device: torch.device) -> Crew:
         """This process and those that `torchrun` started beside it."""
-        size = int(os.environ.get("WORLD_SIZE", "1"))
+        size = processes()
         if size == 1:
             return cls(device)
         if device.type == "cuda":
@@ -39,11 +44,27 @@ class Crew:
         return cls(device, distributed.get_rank(), size)
 
     def see_that_it_can_share(self, model: nn.Module, batch: int, parts: int) -> None:
-        """Raise an InputError if a batch has no equal shares, or the model cannot be trained by several."""
+        """Raise an InputError if a batch has no equal shares, or the model must see it whole."""
         if batch % (self.size * parts):
-            raise InputError(f"a batch of {batch} cannot be shared by {self.size} devices")
-        if self.size > 1 and getattr(model, "alone", False):
-            raise InputError(f"{type(model).__name__} keeps a memory of its own batches: one process has to train it")
+            into = f" in {parts} parts each" if parts > 1 else ""
+            raise InputError(f"a batch of {batch} cannot be shared by {self.size} devices{into}")
+        if self.size * parts > 1 and getattr(model, "alone", False):
+            name = type(model).__name__
+            raise InputError(f"{name} keeps a memory of its batches: one process has to train it, with accumulate 1")
+
+    def make_equal(self, model: nn.Module) -> None:
+        """Give all of the crew the weights of the first: a model made without a seed is another in each process."""
+        if self.size > 1:
+            for tensor in model.state_dict().values():
+                message = tensor.contiguous()
+                distributed.broadcast(message, 0)
+                tensor.copy_(message)
+
+    def agree(self, first: Tensor, totals: dict[str, Tensor]) -> None:
+        """Make a step the earliest that any of the crew has, and totals their mean over the crew."""
+        if self.size > 1:
+            distributed.all_reduce(first, distributed.ReduceOp.MIN)
+            self.average(list(totals.values()))
 
     def average(self, gradients: list[Tensor]) -> None:
         """Replace gradients by their mean over the crew, in one message."""

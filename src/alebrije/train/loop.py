@@ -8,7 +8,7 @@ device for anything, so losses are added up there and read every `log_every` ste
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from alebrije.train.checkpoints import checkpoints, load, save
 from alebrije.train.crew import Crew
 from alebrije.train.history import History
 from alebrije.train.recipe import Recipe
-from alebrije.train.sources import Source, seen
+from alebrije.train.sources import Source, in_parts, seen
+from alebrije.train.stopping import Stopping
 
 Check = Callable[[nn.Module], dict[str, float]]
 Progress = Callable[[int, int, float, dict[str, float]], object]  # step, of how many, images per second, losses
@@ -63,13 +64,14 @@ def train(
     model.to(crew.device, memory_format=layout).train()  # type: ignore[call-overload]
     optimiser = recipe.optimiser_of(model)
     folder.mkdir(parents=True, exist_ok=True)
-    with crew.own_random_numbers(seed), crew.own_stream():
+    with crew.own_random_numbers(seed), crew.own_stream(), Stopping(used=crew.size == 1) as stopping:
         step, newest = 0, checkpoints(folder)
         if newest:
             step, states = load(newest[-1], model, optimiser)
             if len(states) != crew.size:
                 raise InputError(f"{folder} was trained by {len(states)} processes and cannot go on with {crew.size}")
             crew.set_random_state(states, seed + step)
+        crew.make_equal(model)
         stride = Stride(model, optimiser, recipe, crew, fast, step)
         history = History(folder / "history.jsonl", step, crew.rank == 0)
         clock, since = time.perf_counter(), step
@@ -84,17 +86,19 @@ def train(
                 history.add(step, losses | {"lr": stride.rate, "images per second": speed, "seconds": seconds})
                 if progress is not None and crew.rank == 0:
                     progress(step, recipe.steps, speed, losses)
-            paused = time.perf_counter()  # looking and saving are not training
+            paused, saves = time.perf_counter(), saves or stopping.asked  # looking and saving are not training
+            if looks or saves:
+                stride.see_that_all_are_numbers(newest[-1] if newest else None)
             if looks and check is not None:
                 history.add(step, looked_at(model, check, crew))
             if saves:
-                stride.see_that_weights_are_numbers(newest[-1] if newest else None)
                 states = crew.random_states()
                 if crew.rank == 0:
                     save(folder, step, model, optimiser, states, keep_every)
                 crew.wait()
                 newest = checkpoints(folder)
             clock += time.perf_counter() - paused
+            stopping.obey()
     crew.leave()
     return model.eval()
 
@@ -142,9 +146,8 @@ class Stride:
         self.rate = self.optimiser.param_groups[0]["peak"] * self.recipe.rate(self.number)
         if self.graph is None and self.fast and self.crew.size == 1 and self.plain >= PLAIN_STEPS:
             self.batch = {name: tensor.clone() for name, tensor in batch.items()}
-            self.graph = torch.cuda.CUDAGraph()
-            here = torch.cuda.current_stream()
-            with torch.cuda.graph(self.graph, stream=here, capture_error_mode="thread_local"):  # others may draw
+            self.graph = torch.cuda.CUDAGraph()  # other threads may draw while it is captured
+            with torch.cuda.graph(self.graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
                 self._learn(self.batch)
         if self.graph is None:
             self._learn(batch)
@@ -157,9 +160,8 @@ class Stride:
 
     def _learn(self, batch: Batch) -> None:
         self.optimiser.zero_grad()
-        half, kind = self.recipe.precision == "bfloat16", self.crew.device.type
-        low = torch.autocast(kind, torch.bfloat16, enabled=half, cache_enabled=False)
-        for part in _parts(batch, self.recipe.accumulate):
+        low = torch.autocast(self.crew.device.type, torch.bfloat16, self.recipe.precision == "bfloat16", False)
+        for part in in_parts(batch, self.recipe.accumulate):
             with low:
                 losses = self.loss({name: seen(tensor) for name, tensor in part.items()}, self.step)
             (losses["loss"] / self.recipe.accumulate).backward()  # type: ignore[no-untyped-call]
@@ -176,6 +178,7 @@ class Stride:
 
     def losses_so_far(self, newest: Path | None) -> dict[str, float]:
         """The mean losses since the last call; an error if one was no number."""
+        self.crew.agree(self.bad, self.totals)
         if bool(self.bad.isfinite()):
             raise self._diverged("loss", int(self.bad), newest)
         means = {name: float(total) / max(1, self.taken) for name, total in self.totals.items()}
@@ -184,8 +187,10 @@ class Stride:
         self.taken = 0
         return means
 
-    def see_that_weights_are_numbers(self, newest: Path | None) -> None:
-        """An error if an update broke the weights, whose loss the next step would show."""
+    def see_that_all_are_numbers(self, newest: Path | None) -> None:
+        """An error if a loss was none, or if an update broke the weights, which the next loss would show."""
+        if bool(self.bad.isfinite()):
+            raise self._diverged("loss", int(self.bad), newest)
         if not bool(torch.stack([weight.detach().isfinite().all() for weight in self.weights]).all()):
             raise self._diverged("update", self.number - 1, newest)
 
@@ -193,9 +198,3 @@ class Stride:
         good = f"the last good checkpoint is {newest}" if newest else "there is no checkpoint yet"
         lr = self.recipe.rate(step) * self.optimiser.param_groups[0]["peak"]
         return DivergedError(f"the {what} of step {step + 1} is no number, at a learning rate of {lr:.3g}; {good}")
-
-
-def _parts(batch: Batch, count: int) -> Iterator[Batch]:
-    """A batch in equal parts."""
-    for rows in zip(*(tensor.chunk(count) for tensor in batch.values()), strict=True):
-        yield dict(zip(batch, rows, strict=True))

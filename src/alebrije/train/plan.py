@@ -21,6 +21,8 @@ from alebrije.errors import InputError
 from alebrije.models import Batch, ModelRecord, build, get
 from alebrije.models.catalog import suggestion
 from alebrije.seeding import seeded
+from alebrije.train.checkpoints import checkpoints
+from alebrije.train.crew import Crew, processes
 from alebrije.train.presets import ALL, Preset, preset
 from alebrije.train.recipe import Recipe
 from alebrije.train.sources import (
@@ -141,7 +143,8 @@ class Plan:
 
     def rehearse(self) -> None:
         """Raise an InputError if the model cannot take a step of this plan; nothing is computed."""
-        share, place = self.recipe.batch // self.recipe.accumulate, self.place()
+        crew, place = Crew(torch.device("cpu"), size=processes()), self.place()
+        share = self.recipe.batch // (crew.size * self.recipe.accumulate)
         names = ("source", "target") if self.predicts else ("images",)
         known = _known(place) if self.predicts and isinstance(place, Task) else {}
         shapes = dict.fromkeys(names, (share, 3, self.size, self.size))
@@ -151,6 +154,7 @@ class Plan:
             try:
                 batch = {name: torch.zeros(shape, dtype=_KINDS.get(name)) for name, shape in shapes.items()}
                 model = build(self.model, **self.settings)
+                crew.see_that_it_can_share(model, self.recipe.batch, self.recipe.accumulate)
                 self.recipe.optimiser_of(model)
                 model.training_loss(batch, torch.zeros(()))  # type: ignore[operator]
             except InputError:
@@ -189,6 +193,9 @@ class Plan:
         mine, theirs = self._flat(json.loads(json.dumps(self.to_json()))), self._flat(_stored(path))
         for key in [*theirs, *(key for key in mine if key not in theirs)]:
             if theirs.get(key) != mine.get(key):
+                if not checkpoints(folder) and read_plan(folder):  # nothing was learned by the other
+                    write_atomically(path, json.dumps(self.to_json(), indent=2) + "\n")
+                    return
                 raise InputError(
                     f"{folder} holds a run with {key[1]} {theirs.get(key)!r}, not {mine.get(key)!r}; "
                     "the same command continues it, another folder begins a new one"

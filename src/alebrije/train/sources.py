@@ -6,7 +6,7 @@ it would have seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -43,6 +43,12 @@ def seen(tensor: Tensor) -> Tensor:
     if tensor.dtype != torch.uint8:
         return tensor
     return tensor.float().div(255.0).expand(-1, 3, -1, -1)
+
+
+def in_parts(batch: Batch, count: int) -> Iterator[Batch]:
+    """A batch in equal parts."""
+    for rows in zip(*(tensor.chunk(count) for tensor in batch.values()), strict=True):
+        yield dict(zip(batch, rows, strict=True))
 
 
 def known_floats(scenes: Scenes) -> Tensor:
