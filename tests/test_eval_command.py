@@ -27,6 +27,9 @@ from alebrije.report.evaluation import chosen
 from alebrije.results import Store
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, get, run_study
+from alebrije.studies.training import carry_out
+from alebrije.studies.views import READS_SCENES
+from alebrije.train.plan import plan
 
 MODELS = """
 import torch
@@ -397,6 +400,47 @@ def test_all_is_planned_before_anything_is_computed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neurons are studied where"):
         alebrije.evaluate(Colour(), tests=["grouping", "neurons"], size="tiny", out=tmp_path, worlds=["clevr6"])
     assert not (tmp_path / "cells").exists()
+
+
+def trained(model: str, folder: Path) -> str:
+    """A run of one step, as a spec."""
+    carry_out(plan(model, preset_name="tiny", images=4, settings={"steps": 1}), folder, looks=1)
+    return f"checkpoint:{folder}"
+
+
+@pytest.mark.parametrize("others", [{}, {"mig": "neurons", "coat": "analogy", "fg-ari": "grouping"}])
+def test_a_run_that_reads_scenes_is_examined_where_it_can_be(
+    others: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, out = trained("oracle", tmp_path / "run"), tmp_path / "found"
+    command = ["eval", spec, "--tests", "skill", *others, "--size", "tiny", "--out", str(out)]
+    main([*command, "--device", "cpu", "--jobs", "1"])
+    told = capsys.readouterr()
+    assert "0 failed" in told.out
+    assert "--pixels" not in told.out + told.err
+    results = Store(out / "cells").all()
+    assert {result.cell.study for result in results} == {"imagination", *others.values()}
+    for result in results:
+        for value in result.values.values():
+            if result.cell.study == "imagination":
+                assert value.score is not None
+            else:
+                assert (value.score, value.reason) == (None, READS_SCENES)
+
+
+def test_what_a_run_cannot_predict_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, out = trained("i2i-cnn", tmp_path / "run"), tmp_path / "found"
+    command = ["eval", spec, "--tests", "skill", "--size", "tiny", "--out", str(out), "--device", "cpu"]
+    main([*command, "--rules", "S-A", "M-NA", "--alphas", "0.6", "0.2"])
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert line == (
+        f"alebrije: {spec} was trained on sprites S-A at alpha 0.6 and predicts nothing else; "
+        "left out: S-A at 0.2, M-NA at 0.6, M-NA at 0.2"
+    )
+    (result,) = Store(out / "cells").all()
+    assert (result.cell.labels["rule"], result.cell.labels["alpha"]) == ("S-A", 0.6)
+    main([*command, "--rules", "S-A"])
+    assert "left out" not in capsys.readouterr().err
 
 
 class Colour(nn.Module):

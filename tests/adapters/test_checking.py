@@ -14,8 +14,9 @@ from strangers import Network, Slots, mean_colour
 from torch import Tensor, nn
 
 from alebrije import models
-from alebrije.adapters import Adapted, CheckReport, Finding, check, load, look_before
+from alebrije.adapters import Adapted, CheckReport, Finding, Preprocessing, check, load, look_before
 from alebrije.errors import InputError
+from alebrije.train.plan import plan
 
 
 class Variant(nn.Module):
@@ -68,6 +69,15 @@ class TestGoodModels:
         assert report.passed, str(report)
         assert report["repeats"].level == "note"
         assert "seeded by the images" in report["repeats"].sentence
+
+    def test_a_run_that_reads_scenes(self) -> None:
+        made = plan("oracle", preset_name="tiny", images=4, settings={"steps": 1})
+        oracle = Adapted(made.new_model().eval(), name="mine", preprocessing=Preprocessing(size=made.size), plan=made)
+        report = check(oracle)
+        assert report.passed
+        assert report["output"].sentence.startswith("It reads scenes, not images")
+        assert "pixels" not in str(report)
+        assert look_before(oracle) == []
 
     def test_nothing_is_left_behind(self) -> None:
         network = Network().eval()

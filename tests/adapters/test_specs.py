@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -122,8 +123,23 @@ class TestCheckpoints:
         plan("beta-vae", preset_name="tiny").settle(tmp_path)
         with pytest.raises(InputError, match="has no checkpoint yet"):
             load(f"checkpoint:{tmp_path}")
-        with pytest.raises(InputError, match=r"there can be nothing, not 'step=2'"):
-            load(f"checkpoint:{tmp_path}?step=2")
+
+    def test_it_is_in_eval_mode_and_predicts_the_same_twice(self, tmp_path: Path) -> None:
+        made = plan("oracle", preset_name="tiny", settings={"steps": 1, "dropout": 0.5}, images=4)
+        carry_out(made, tmp_path / "run", looks=1)
+        model: Any = load(f"checkpoint:{tmp_path / 'run'}").model
+        assert not any(part.training for part in model.modules())
+        batch = {"factors": torch.zeros(2, 2, 3, dtype=torch.long), "floats": torch.rand(2, 2, 2)}
+        assert torch.equal(model.predict(batch), model.predict(batch))
+
+    def test_a_folder_with_a_question_mark_in_its_name(
+        self, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shutil.copytree(run, tmp_path / "lr=1?b=2")
+        monkeypatch.chdir(tmp_path)
+        assert load("checkpoint:lr=1?b=2").fingerprint == load(f"checkpoint:{run}").fingerprint
+        with pytest.raises(InputError, match=r"^checkpoint:lr=1\?b=3: there is no such folder$"):
+            load("checkpoint:lr=1?b=3")
 
 
 def write(path: Path, **arrays: Any) -> str:

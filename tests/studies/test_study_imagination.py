@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -28,7 +29,7 @@ from alebrije.results.published import published_for
 from alebrije.scenes import Scenes
 from alebrije.studies import imagination
 from alebrije.studies.folder import Folder
-from alebrije.studies.imagination import EXTENTS, METRICS, STUDY, examinations, jobs, own_plan, work
+from alebrije.studies.imagination import EXTENTS, METRICS, STUDY, LeftOutWarning, examinations, jobs, own_plan, work
 from alebrije.studies.imagination_alphas import after
 from alebrije.studies.imagination_episodes import Setting, Shown
 from alebrije.studies.imagination_factors import Course, around, places
@@ -53,9 +54,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 @pytest.fixture(scope="module")
 def marks(folder: Folder) -> Mapping[str, Result]:
     """The references, examined."""
-    tally = run_study(STUDY, folder, Ask(size="tiny", models=("pixels", "oracle", "noise")))
+    ask = Ask(size="tiny", models=("pixels", "oracle", "noise"))
+    tally = run_study(STUDY, folder, ask)
     assert not tally.failed
-    return {str(result.cell.labels["model"]): result for result in folder.store.all()}
+    found = [folder.store.get(job.cell) for job in jobs(folder, ask)]  # others may be there before, in another order
+    return {str(result.cell.labels["model"]): result for result in found if result is not None}
 
 
 def score(result: Result, name: str) -> float:
@@ -321,9 +324,33 @@ def test_a_subject_that_learned_episodes_is_planned_once_where_its_own_task_is_a
 ) -> None:
     own = plan("oracle", preset_name="tiny", world="sprites", rule="M-A", alpha=0.2, images=16, settings={"steps": 2})
     ask = Ask(size="tiny", subjects=(Trained(own, folder),), only_subjects=True, metrics=("skill",))
-    ((job,), (plain,)) = jobs(folder, replace(ask, **asked)), jobs(folder, ask)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)
+        ((job,), (plain,)) = jobs(folder, replace(ask, **asked)), jobs(folder, ask)
     assert job.cell == plain.cell
     assert (job.cell.labels["world"], job.cell.labels["rule"], job.cell.labels["alpha"]) == ("sprites", "M-A", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "left_out"),
+    [
+        ({}, None),
+        ({"worlds": ("sprites",), "rules": ("M-A",), "alphas": (0.2, 0.2)}, None),
+        ({"alphas": (0.2, 0.6)}, "M-A at 0.6"),
+        ({"rules": ("S-A", "M-A"), "alphas": (0.2, 0.6)}, "S-A at 0.2, S-A at 0.6, M-A at 0.6"),
+        ({"worlds": ("clevr", "sprites")}, "clevr M-A at 0.2"),
+    ],
+)
+def test_what_a_subject_that_learned_episodes_leaves_out_is_told(
+    folder: Folder, asked: dict[str, Any], left_out: str | None
+) -> None:
+    own = plan("oracle", preset_name="tiny", world="sprites", rule="M-A", alpha=0.2, images=16, settings={"steps": 2})
+    subject = Model(Adapted(own.new_model(), name="mine", preprocessing=Preprocessing(), plan=own))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        jobs(folder, Ask(size="tiny", subjects=(subject,), only_subjects=True, metrics=("skill",), **asked))
+    begun = "mine was trained on sprites M-A at alpha 0.2 and predicts nothing else; left out: "
+    assert [str(each.message) for each in told] == ([] if left_out is None else [begun + left_out])
 
 
 def test_cells_of_the_sizes(folder: Folder) -> None:

@@ -107,6 +107,11 @@ class Adapted:
         """Whether it gives images back."""
         return self._trial().reconstruction is not None
 
+    @property
+    def reads_scenes(self) -> bool:
+        """Whether it was trained here to read scenes, as SVIB's Oracle is: of images it has no codes."""
+        return self.plan is not None and self.plan.model == "oracle"
+
     def __repr__(self) -> str:
         return f"<Adapted {self.name}, images {self.preprocessing}, on {self.device}>"
 

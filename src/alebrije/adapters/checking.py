@@ -24,6 +24,7 @@ _SCENES = 8
 _EXACT, _CLOSE = 1e-4, 1e-2  # differences, as parts of how much the codes of different images differ
 _BEARS_ON_SCORES = ("output", "repeats", "batches")  # of what is only noted
 _GIVE_SIZE = "give the size that it takes: --pixels on the command line, pixels= in evaluate, size= in check"
+_READS_SCENES = "It reads scenes, not images, so it has no codes; imagination alone can examine it."
 _MANY_SLOTS = 32  # more are likely the tokens of a transformer
 
 
@@ -107,14 +108,16 @@ def check(
             return CheckReport(title, (Finding("model", "problem", _sentence(str(error))),))
     if isinstance(adapted.model, Embeddings):
         return CheckReport(adapted.name, tuple(_of_embeddings(adapted, adapted.model)))
-    return CheckReport(adapted.name, tuple(_Check(adapted).findings()))
+    looked = _Check(adapted)
+    return CheckReport(adapted.name, tuple(looked.without_codes() if adapted.reads_scenes else looked.findings()))
 
 
 def look_before(adapted: Adapted, pixels: int | None = None) -> list[str]:
     """A quick look at a model before it is evaluated, without what only people want to know, as of its speed.
 
     One whose scores would mean nothing is refused; the sentences that are given are what else bears on its scores.
-    A model that does not say which size it takes sees images of so many `pixels` a side.
+    A model that does not say which size it takes sees images of so many `pixels` a side. At one that reads scenes there
+    is nothing to look: its codes have no scores, and where it predicts by itself, no codes are needed.
 
     >>> look_before(Adapted(lambda images: images.mean((2, 3))))
     []
@@ -123,6 +126,8 @@ def look_before(adapted: Adapted, pixels: int | None = None) -> list[str]:
         ...
     alebrije.errors.InputError: <lambda> cannot be evaluated as it is: it gives codes that are not numbers, or ...
     """
+    if adapted.reads_scenes:
+        return []
     if isinstance(adapted.model, Embeddings):
         found = _of_embeddings(adapted, adapted.model)
     else:
@@ -149,6 +154,10 @@ class _Check:
         if any(one.about == "output" and one.level == "problem" for one in found):
             return found
         return [*found, self.fingerprint(), self.speed()]
+
+    def without_codes(self) -> list[Finding]:
+        """What can be found of a model that reads scenes."""
+        return [self.device(), Finding("output", "note", _READS_SCENES), self.mode(), self.fingerprint()]
 
     def relied_on(self) -> list[Finding]:
         """What an evaluation relies on."""

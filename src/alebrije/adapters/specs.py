@@ -96,13 +96,13 @@ def _made(kind: str, rest: str) -> tuple[Any, Preprocessing, Plan | None]:
 
 
 def _options(kind: str, rest: str) -> tuple[str, dict[str, Any]]:
-    """The name or place in a spec, and what follows its question mark."""
-    place, _, query = rest.partition("?")
+    """The name or place in a spec, and what follows its question mark; a kind without options may have one in it."""
+    place, _, query = rest.partition("?") if _OPTIONS[kind] else (rest, "", "")
     options: dict[str, Any] = {}
     for pair in query.split("&") if query else ():
         option, sign, value = pair.partition("=")
         if option not in _OPTIONS[kind] or not (sign and value):
-            listed = " or ".join(f"{one}=..." for one in _OPTIONS[kind]) or "nothing"
+            listed = " or ".join(f"{one}=..." for one in _OPTIONS[kind])
             raise InputError(f"after {kind}:{place}? there can be {listed}, not {pair!r}")
         options[option] = value
     try:
@@ -116,7 +116,7 @@ def _options(kind: str, rest: str) -> tuple[str, dict[str, Any]]:
 
 
 def _from_checkpoint(folder: Path) -> tuple[nn.Module, Preprocessing, Plan]:
-    """A model that was trained here: of a run's folder the last checkpoint, or the checkpoint that is named."""
+    """A model that was trained here, in eval mode: of a run's folder the last checkpoint, or the one that is named."""
     named = (folder / "step.json").is_file()
     run = folder.resolve().parents[1] if named else folder
     if not run.is_dir():
@@ -129,7 +129,7 @@ def _from_checkpoint(folder: Path) -> tuple[nn.Module, Preprocessing, Plan]:
         raise InputError(f"checkpoint:{folder}: the run has no checkpoint yet")
     model = plan.new_model()
     load_weights(there[-1], model)
-    return model, Preprocessing(size=plan.size), plan
+    return model.eval(), Preprocessing(size=plan.size), plan
 
 
 def _from_python(module: str, attribute: str) -> Any:

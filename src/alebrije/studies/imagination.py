@@ -8,9 +8,11 @@ combinations held out. The label `encoder_saw` says so; an encoder of which it i
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -53,6 +55,10 @@ SAMPLES = 8  # episodes kept for pictures
 PROTOCOL = 1  # raised when the same subject comes to other values for a reason that no other version tells
 _AT_ONCE = 64  # images
 _CATALOGUED = {"mse-sum": ERRORS, "gap": ("gap",), LPIPS: (LPIPS,)}  # metrics that values come from
+
+
+class LeftOutWarning(UserWarning):
+    """Something that was asked for is not examined; the message names it and says why."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +220,7 @@ def examinations(folder: Folder, ask: Ask, wanted: tuple[str, ...] = METRICS) ->
         own = own_plan(subject)
         if own is not None:
             _see_that_its_own_is_asked(ask, subject, own)
+            _tell_what_is_left_out(ask, subject, own)
             yield _by_itself(ask, wanted, subject, own)
 
 
@@ -226,6 +233,19 @@ def _see_that_its_own_is_asked(ask: Ask, subject: Subject, own: Plan) -> None:
             f"{subject.labels['model']} learned {own.world} {rule} at alpha {alpha:g} and can be asked for that alone; "
             f"leave out --worlds, --rules and --alphas, or have {own.world}, {rule} and {alpha:g} among them"
         )
+
+
+def _tell_what_is_left_out(ask: Ask, subject: Subject, own: Plan) -> None:
+    """Warn of what is asked for by name beside the one task that a model predicts."""
+    rule, alpha = _own_task(own)
+    asked = dict.fromkeys(product(ask.worlds or (own.world,), ask.rules or (rule,), ask.alphas or (alpha,)))
+    others = [each for each in asked if each != (own.world, rule, alpha)]
+    if not others:
+        return
+    left_out = ", ".join(f"{'' if world == own.world else f'{world} '}{law} at {part:g}" for world, law, part in others)
+    learned = f"{own.world} {rule} at alpha {alpha:g}"
+    sentence = f"{subject.labels['model']} was trained on {learned} and predicts nothing else; left out: {left_out}"
+    warnings.warn(sentence, LeftOutWarning, stacklevel=2)
 
 
 def _own_task(own: Plan) -> tuple[str, float]:
