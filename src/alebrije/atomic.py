@@ -102,10 +102,10 @@ def disk_trouble_named(folder: Path) -> Iterator[None]:
         number = error.errno if isinstance(error, OSError) else _number_in(str(error))
         if number is None and not isinstance(error, OSError):
             raise  # it has nothing to do with the disk
-        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if number in (errno.ENOSPC, errno.EDQUOT):
             fault = "the disk is full; what was written stays, and the same call continues once there is room"
         else:
-            fault = f"cannot be written: {getattr(error, 'strerror', None) or error}"
+            fault = f"cannot be written: {os.strerror(number) if number else error}"
         raise InputError(f"{folder}: {fault}") from error
 
 
@@ -114,15 +114,18 @@ def alone_in(folder: Path) -> Iterator[None]:
     """An InputError if another process is in such a block for the same folder; a killed one lets the next in."""
     with disk_trouble_named(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            import fcntl
-
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{folder}: another process is at work there; wait for it, or choose another") from None
-        except (ImportError, OSError):  # a system, or a file system, that has no such locks
+        except OSError:  # a file system without locks
             pass
         yield
     finally:

@@ -249,6 +249,8 @@ class TestHeldOut:
         less.settle(tmp_path / "less")
         assert read_plan(tmp_path / "less") == less
         less.settle(tmp_path / "less")
+        (tmp_path / "less" / "checkpoints" / "step-000000001").mkdir(parents=True)
+        (tmp_path / "less" / "checkpoints" / "step-000000001" / "step.json").write_text("{}")
         with pytest.raises(InputError, match="holds a run with"):
             made.settle(tmp_path / "less")
         with pytest.raises(InputError, match="holds a run with"):
