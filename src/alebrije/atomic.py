@@ -53,7 +53,7 @@ def new_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
     several processes may fill one place with the same things. With `sync` all files are on the disk before the
     folder has its name; without, a killed process still leaves nothing half-written, but a power cut may.
     """
-    temporary = path.parent / f".{path.name}.{os.urandom(6).hex()}{PART}"
+    temporary = _beside(path)
     temporary.mkdir()  # not mkdtemp, whose folders only their owner can read
     try:
         yield temporary
@@ -76,7 +76,7 @@ def new_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
 
 def remove_folder(path: Path) -> None:
     """Removes a folder that is whole until it is gone: a killed process leaves nothing that looks like it."""
-    leftover = path.parent / f".{path.name}.{os.urandom(6).hex()}{PART}"
+    leftover = _beside(path)
     os.rename(path, leftover)
     shutil.rmtree(leftover)
 
@@ -130,6 +130,11 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _beside(path: Path) -> Path:
+    """A new name beside a path, by which `is_leftover` knows it."""
+    return path.parent / f".{path.name}.{os.urandom(6).hex()}{PART}"
 
 
 def _number_in(words: str) -> int | None:

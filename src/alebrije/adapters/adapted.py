@@ -110,7 +110,7 @@ class Adapted:
     @property
     def reads_scenes(self) -> bool:
         """Whether it was trained here to read scenes, as SVIB's Oracle is: of images it has no codes."""
-        return self.plan is not None and self.plan.model == "oracle"
+        return self.plan is not None and self.plan.reads_scenes
 
     def __repr__(self) -> str:
         return f"<Adapted {self.name}, images {self.preprocessing}, on {self.device}>"

@@ -33,7 +33,7 @@ def looking(subject: Subject, wanted: str = "") -> Iterator[None]:
     """
     adapted = subject.adapted if isinstance(subject, Model) else None
     learned = subject.plan if isinstance(subject, Trained) else adapted and adapted.plan
-    if learned is not None and learned.model == "oracle":
+    if learned is not None and learned.reads_scenes:
         raise NotExaminedError(READS_SCENES)
     try:
         yield

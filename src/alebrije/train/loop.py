@@ -53,7 +53,7 @@ def train(
     `history.jsonl` gets a line with the mean losses every `log_every` steps and what `check` says of the model every
     `check_every`. `seed` is that of dropout, noise and the like; the data have their own. Without `fast` a GPU runs the
     plain step. `until` ends the sitting at that step, while the schedule is that of all steps: the same call goes on.
-    Of the checkpoints the last two stay, and those whose step is a multiple of `keep_every`.
+    Of the checkpoints the last two stay, and those whose step is a multiple of `keep_every`. Ctrl-C saves one first.
     """
     crew = Crew.of(torch.device(device))
     crew.see_that_it_can_share(model, recipe.batch, recipe.accumulate)

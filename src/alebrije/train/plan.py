@@ -73,6 +73,11 @@ class Plan:
         return get(self.model)
 
     @property
+    def reads_scenes(self) -> bool:
+        """Whether the model is told the scene instead of shown an image, as SVIB's Oracle is: it has no codes."""
+        return self.model == "oracle"
+
+    @property
     def predicts(self) -> bool:
         """Whether the model learns from episodes; others learn from images, of a world or of a task's sources."""
         return self.record.learns_from == "episodes"
