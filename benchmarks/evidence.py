@@ -41,7 +41,7 @@ def runs() -> dict[str, Callable[[], Plan]]:
     for alpha in (0.6, 0.2):
         for model in SVIB:
             long = alpha == 0.6 and model in ("i2i-vit", "oracle")
-            settings = {"steps": 40_000 if long else 20_000}
+            settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "oracle" else {})
             made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
         alone = {"steps": 20_000, "mixing": 0}  # the Oracle of the paper's text, without the release's transformer
         made[f"svib/oracle-unmixed/{alpha}"] = lambda a=alpha, s=alone: plan("oracle", alpha=a, settings=s)  # type: ignore[misc]

@@ -34,7 +34,7 @@ TITLES = {
     "beta-vae": "beta-VAE",
     "beta-tcvae": "beta-TCVAE",
     "slot-attention": "Slot Attention",
-    "oracle-unmixed": "Oracle, mixing 0",
+    "oracle-unmixed": "Oracle of the text",
     "oracle-slow": "Oracle, recipe of the release",
 }
 PUBLISHED = TITLES | {"oracle-unmixed": "Oracle", "oracle-slow": "Oracle"}
@@ -125,9 +125,9 @@ def svib_order() -> str:
             for record in records("svib")
             if record["plan"]["alpha"] == alpha
         }
-        ours = sorted(errors, key=errors.__getitem__)
-        theirs = sorted(errors, key=lambda model, alpha=alpha: published_error(model, alpha))  # type: ignore[misc]
-        rows.append((alpha, *(" < ".join(TITLES[model] for model in order) for order in (ours, theirs))))
+        ours = [TITLES[model] for model in sorted(errors, key=errors.__getitem__)]
+        theirs = [PUBLISHED[model] for model in sorted(errors, key=lambda each, at=alpha: published_error(each, at))]  # type: ignore[misc]
+        rows.append((alpha, " < ".join(ours), " < ".join(dict.fromkeys(theirs))))
     return table(("alpha", "ours", "the same models in the paper"), rows)
 
 

@@ -245,8 +245,9 @@ class Oracle(Imagination):
 
     The release ties the F + P tokens of an object together by a transformer of `mixing` blocks, which sees one object
     at a time. The paper's text has none: `mixing=0` only numbers the tokens of the scene, without which no colour would
-    belong to any place. Which of the two the published numbers are of is open. The release's table has room for 32
-    factors; this one has rows for those there are.
+    belong to any place. Which of the two the published numbers are of is open; without blocks the model recombines
+    from fewer steps (docs/evidence.md). The release's table has room for 32 factors; this one has rows for those there
+    are.
 
     >>> model = Oracle(factors=3, floats=2, size=32, width=32, decoder_width=32, decoder_blocks=1).eval()
     >>> scene = {"factors": torch.zeros(4, 2, 3, dtype=torch.int64), "floats": torch.zeros(4, 2, 2)}

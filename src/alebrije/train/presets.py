@@ -256,7 +256,11 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
             ),
         ),
     },
-    "oracle": {"paper": (SVIB_PAPER,), "small": (SVIB_SMALL,), "tiny": (_with(SVIB_TINY, mixing=1, width=64),)},
+    "oracle": {
+        "paper": (SVIB_PAPER,),
+        "small": (_with(SVIB_SMALL, mixing=0),),  # so few steps would teach the release's mixing combinations by heart
+        "tiny": (_with(SVIB_TINY, mixing=1, width=64),),
+    },
 }
 
 
