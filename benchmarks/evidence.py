@@ -43,6 +43,8 @@ def runs() -> dict[str, Callable[[], Plan]]:
             long = alpha == 0.6 and model in ("i2i-vit", "oracle")
             settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "oracle" else {})
             made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
+        twice = {"steps": 40_000}
+        made[f"svib/ssm-slot-long/{alpha}"] = lambda a=alpha, s=twice: plan("ssm-slot", alpha=a, settings=s)  # type: ignore[misc]
         alone = {"steps": 20_000, "mixing": 0}  # the Oracle of the paper's text, without the release's transformer
         made[f"svib/oracle-unmixed/{alpha}"] = lambda a=alpha, s=alone: plan("oracle", alpha=a, settings=s)  # type: ignore[misc]
         slow = {"steps": 20_000, "warmup": 3_750, "half_life": 31_250}  # the recipe of the release, an eighth as long

@@ -36,8 +36,9 @@ TITLES = {
     "slot-attention": "Slot Attention",
     "oracle-unmixed": "Oracle of the text",
     "oracle-slow": "Oracle, recipe of the release",
+    "ssm-slot-long": "SSM-Slot, twice the steps",
 }
-PUBLISHED = TITLES | {"oracle-unmixed": "Oracle", "oracle-slow": "Oracle"}
+PUBLISHED = TITLES | {"oracle-unmixed": "Oracle", "oracle-slow": "Oracle", "ssm-slot-long": "SSM-Slot"}
 COLOURS = dict(zip(TITLES, plt.rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
 
 
@@ -47,8 +48,10 @@ def records(group: str) -> list[Record]:
 
 
 def model_of(record: Record) -> str:
-    """The model of a run; an Oracle without its transformer, or by another recipe, is one of its own."""
+    """The model of a run; one with other parts, by another recipe or for longer than the rest is one of its own."""
     plan = record["plan"]
+    if plan["model"] == "ssm-slot" and plan["recipe"]["steps"] > 20_000:
+        return "ssm-slot-long"
     if plan["model"] == "oracle" and not plan["settings"]["mixing"]:
         return "oracle-unmixed"
     return "oracle-slow" if plan["model"] == "oracle" and plan["preset"] == "paper" else str(plan["model"])

@@ -13,7 +13,6 @@ from alebrije.models.slot_attention import (
     BoQsaAutoencoder,
     BroadcastDecoder,
     LearnedSlots,
-    Pointwise,
     RandomSlots,
     SlotAttention,
     SlotAttentionAutoencoder,
@@ -185,14 +184,6 @@ def test_positions(grid: str, rows: list[float]) -> None:
     down = torch.tensor(rows)[:, None].expand(4, 4)
     expected = [down, down.T] if grid == "signed" else [down, down.T, 1 - down, 1 - down.T]
     torch.testing.assert_close(added, torch.stack(expected))
-
-
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_the_pointwise_product_is_the_convolution(memory_format: torch.memory_format) -> None:
-    torch.manual_seed(0)
-    layer = randomised(Pointwise(3, 5)).to(memory_format=memory_format)
-    maps = torch.randn(2, 3, 6, 7).to(memory_format=memory_format)
-    torch.testing.assert_close(layer(maps), F.conv2d(maps, layer.weight, layer.bias))
 
 
 def test_masks_add_up_to_one_and_weigh_the_images() -> None:

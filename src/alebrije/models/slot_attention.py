@@ -12,7 +12,7 @@ On CUDA, `model.to(memory_format=torch.channels_last)` makes all convolutions ru
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
+from alebrije.models.fused import sums_of_rectified
 from alebrije.models.learner import Batch, Losses
 
 Grid = Literal["unit", "signed", "half-pixel"]
@@ -255,17 +256,6 @@ class ConvolutionalEncoder(nn.Module):
         return self.mlp(features.permute(0, 2, 3, 1).flatten(1, 2))  # type: ignore[no-any-return]
 
 
-class Pointwise(nn.Conv2d):
-    """A 1x1 convolution as a product of matrices: quicker than as a convolution where maps lie channels-last."""
-
-    def __init__(self, channels_in: int, channels_out: int) -> None:
-        super().__init__(channels_in, channels_out, 1)
-
-    def forward(self, maps: Tensor) -> Tensor:
-        """Maps [B, C, H, W] to [B, C', H, W]."""
-        return F.linear(maps.permute(0, 2, 3, 1), self.weight.flatten(1), self.bias).permute(0, 3, 1, 2)
-
-
 class BroadcastDecoder(nn.Module):
     """Draws each slot by itself: slots [B, K, slots] to images [B, K, 3, H, W] and mask logits [B, K, 1, H, W].
 
@@ -293,7 +283,7 @@ class BroadcastDecoder(nn.Module):
             raise InputError(
                 f"{upsamplings} upsamplings draw images of a multiple of {2**upsamplings} pixels, not {size}"
             )
-        self.side = size // 2**upsamplings
+        self.side, self.head = size // 2**upsamplings, head
         self.positions = SoftPositions(slots, grid)
         layers: list[nn.Module] = []
         for layer in range(upsamplings + convolutions):
@@ -302,14 +292,19 @@ class BroadcastDecoder(nn.Module):
                 layers += [nn.ConvTranspose2d(width, channels, 5, 2, padding=2, output_padding=1), nn.ReLU()]
             else:  # a transposed convolution with stride 1 is a convolution
                 layers += [nn.Conv2d(width, channels, 5, padding=2), nn.ReLU()]
-        last = Pointwise(channels, 4) if head == 1 else nn.Conv2d(channels, 4, head, padding=head // 2)
-        self.layers = nn.Sequential(*layers, last)
+        self.layers = nn.Sequential(*layers, nn.Conv2d(channels, 4, head, padding=head // 2))
         self.apply(start_as_keras)
 
     def forward(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """What each slot looks like, and how strongly it claims each place."""
         maps = slots.flatten(0, 1)[:, :, None, None].expand(-1, -1, self.side, self.side)  # [B * K, D, h, w]
-        drawn = self.layers(self.positions(maps)).unflatten(0, slots.shape[:2])  # [B, K, 4, H, W]
+        maps = self.positions(maps)
+        if self.head == 1:
+            last: Any = self.layers[-3:]  # the largest convolution, its ReLU, and the output layer
+            maps = sums_of_rectified(last[0], last[2], self.layers[:-3](maps))
+        else:
+            maps = self.layers(maps)
+        drawn = maps.view(*slots.shape[:2], *maps.shape[1:])  # [B, K, 4, H, W]
         return drawn[:, :, :3], drawn[:, :, 3:]
 
 

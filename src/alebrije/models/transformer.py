@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alebrije.errors import InputError
+from alebrije.models.fused import rectified
 
 
 def check_images(images: Tensor, size: int, name: str = "images") -> Tensor:
@@ -130,6 +131,19 @@ class Attention(nn.Module):
         return parts.permute(2, 0, 3, 1, 4).unbind(0)
 
 
+class FeedForward(nn.Sequential):
+    """Two linear layers with a ReLU between them, `times` as wide there."""
+
+    def __init__(self, width: int, *, times: int = 4, gain: float = 1.0) -> None:
+        super().__init__(linear(width, times * width, relu=True), nn.ReLU(), linear(times * width, width, gain=gain))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """[..., D] -> [..., D]."""
+        wide, narrow = self.get_submodule("0"), self.get_submodule("2")
+        fed: Tensor = narrow(rectified(wide, tokens))  # type: ignore[arg-type]
+        return fed
+
+
 class Block(nn.Module):
     """x + attention(norm(x)), with `cross` also + attention(norm(x), memory), then + feed-forward(norm(x)).
 
@@ -153,7 +167,7 @@ class Block(nn.Module):
         self.cross_norm = nn.LayerNorm(width) if cross else None
         self.cross_attention = Attention(width, heads, dropout=dropout, gain=gain, cross=True) if cross else None
         self.feed_norm = nn.LayerNorm(width)
-        self.feed = nn.Sequential(linear(width, 4 * width, relu=True), nn.ReLU(), linear(4 * width, width, gain=gain))
+        self.feed = FeedForward(width, gain=gain)
 
     def forward(self, tokens: Tensor, memory: Tensor | None = None) -> Tensor:
         """[B, L, D], and [B, M, D] with `cross` -> [B, L, D]."""
