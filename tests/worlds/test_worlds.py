@@ -314,6 +314,21 @@ def test_scenes_are_the_same_on_every_machine(name: str) -> None:
     assert digest.hexdigest()[:16] == FINGERPRINTS[name]
 
 
+@pytest.mark.parametrize("name", ["sprites", "dsprites", "rooms", "clevr"])
+def test_images_alone_are_those_of_render(name: str) -> None:
+    world = worlds.get(name)
+    scenes = world.sample(5, seed=3)
+    assert torch.equal(world.images(scenes, 32), world.render(scenes, 32).images)
+
+
+def test_sprites_without_masks_have_none() -> None:
+    world = worlds.get("sprites")
+    frames = world.render(world.sample(300, seed=3), 16, masks=False)  # more than are drawn at a time
+    assert frames.images.shape == (300, 3, 16, 16)
+    assert frames.masks.shape == (300, 0, 0)
+    assert frames.visible.numel() == frames.total.numel() == 0
+
+
 def test_devices_and_looks_that_are_not_there_are_refused() -> None:
     sprites, clevr = worlds.get("sprites"), worlds.get("clevr")
     scenes = sprites.sample(1)

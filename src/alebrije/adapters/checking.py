@@ -145,7 +145,7 @@ class _Check:
         self.adapted = adapted
         size = adapted.preprocessing.size or pixels or UNKNOWN_SIZE
         world = get_world("sprites")
-        self.scenes = world.render(world.sample(_SCENES, seed=0), size).images
+        self.scenes = world.images(world.sample(_SCENES, seed=0), size)
         self.training = any(part.training for module in adapted.modules for part in module.modules())
 
     def findings(self) -> list[Finding]:

@@ -32,6 +32,7 @@ def render_sprites(
     device: str | torch.device = "cpu",
     path: Path = "fast",
     channels: Channels = "released",
+    masks: bool = True,
 ) -> Frames:
     """Images and masks of upright sprites on black, `size` pixels a side.
 
@@ -43,7 +44,8 @@ def render_sprites(
     The released files hold their colours with red and blue swapped. `channels="released"` gives what is read from
     them; `channels="rgb"` gives the colours that the vocabulary and the released descriptions name.
 
-    In the masks an object holds the pixels whose centre lies inside its outline and inside none painted later.
+    In the masks an object holds the pixels whose centre lies inside its outline and inside none painted later. Without
+    `masks` they are left empty, and so are the counts of pixels, which takes a quarter of the time off.
 
     >>> from alebrije.scenes import Factor, Scenes, Vocabulary
     >>> color, shape = Factor("color", ("blue",), ((0, 127, 255),)), Factor("shape", ("square",))
@@ -56,7 +58,7 @@ def render_sprites(
     scenes = scenes.to(device)
     batch = _AT_A_TIME.get(scenes.device.type, _AT_A_TIME_FUSED if is_fusing() else _AT_A_TIME_ELSEWHERE)
     starts = range(0, max(len(scenes), 1), batch)
-    return Frames.concatenate([_draw(scenes[start : start + batch], size, path, channels) for start in starts])
+    return Frames.concatenate([_draw(scenes[start : start + batch], size, path, channels, masks) for start in starts])
 
 
 def _check(scenes: Scenes, size: int, path: str, channels: str) -> None:
@@ -97,12 +99,15 @@ def drawing_order(scenes: Scenes) -> Tensor:
     return by_x.gather(1, by_color)
 
 
-def _draw(scenes: Scenes, size: int, path: Path, channels: Channels) -> Frames:
+def _draw(scenes: Scenes, size: int, path: Path, channels: Channels, with_masks: bool) -> Frames:
     order = drawing_order(scenes)
     colors = scenes.codes("color").flip(-1) if channels == "released" else scenes.codes("color")
     draw = _exact_images if path == "exact" else _fast_images
-    masks, visible, total = _masks(scenes, order, size)
-    return Frames(draw(scenes, order, colors, size), masks, visible, total)
+    images = draw(scenes, order, colors, size)
+    if with_masks:
+        return Frames(images, *_masks(scenes, order, size))
+    counts = order.new_empty(len(order), 0)
+    return Frames(images, images.new_empty(len(images), 0, 0), counts, counts)
 
 
 def _fast_images(scenes: Scenes, order: Tensor, colors: Tensor, size: int) -> Tensor:

@@ -67,7 +67,7 @@ def _make(setting: Setting, lot: Lot, count: int, device: str) -> Mapping[str, n
     draw = task.test if lot == "test" else task.train
     episodes = draw(count, seed=_SEEDS[lot])
     images = {
-        name: task.world.render(scenes, setting.pixels, device).images.cpu().numpy()
+        name: task.world.images(scenes, setting.pixels, device).cpu().numpy()
         for name, scenes in (("source", episodes.source), ("target", episodes.target))
     }
     return {**images, **scene_arrays(episodes.source)}

@@ -124,7 +124,7 @@ def _learn(course: Course, device: str) -> Mapping[str, Any]:
     """The weights of a reader, by name."""
     world = worlds.get(course.world)
     scenes = world.sample(course.scenes, seed=_SEED)
-    images = world.render(scenes, course.pixels, device).images
+    images = world.images(scenes, course.pixels, device)
     where = places(scenes).to(images.device)
     factors = scenes.factors.flatten(0, 1).to(images.device)
     with seeded(_SEED, images.device):

@@ -106,7 +106,7 @@ class Gallery:
             return {"images": grid.images.numpy(), "factors": grid.factors.numpy()}
         world = worlds.get(self.world)
         scenes = world.sample(self.n, seed=self.seed)
-        return {"images": world.render(scenes, self.pixels).images.numpy(), "factors": scenes.factors[:, 0].numpy()}
+        return {"images": world.images(scenes, self.pixels).numpy(), "factors": scenes.factors[:, 0].numpy()}
 
     def _scenes(self, factors: Integers) -> Scenes:
         if self.file is None:

@@ -98,7 +98,7 @@ class Images:
 
     def draw(self, scenes: Scenes, device: torch.device) -> Batch:
         """Their pictures, uint8."""
-        images = self.world.render(scenes, self.size, device).images
+        images = self.world.images(scenes, self.size, device)
         # white on black needs one channel only; a view of three is made at the model's door
         return {"images": images[:, :1].clone() if self.world.name == "dsprites" else images}
 
@@ -180,10 +180,10 @@ class TaskEpisodes:
 
     def draw(self, scenes: Episodes, device: torch.device) -> Batch:
         """Their pictures, uint8, and what is known about the sources."""
-        render = self.task.world.render
+        images = self.task.world.images
         return {
-            "source": render(scenes.source, self.size, device).images,
-            "target": render(scenes.target, self.size, device).images,
+            "source": images(scenes.source, self.size, device),
+            "target": images(scenes.target, self.size, device),
             "factors": known_factors(scenes.source).to(device),
             "floats": known_floats(scenes.source).to(device),
         }
@@ -213,7 +213,7 @@ class TaskSources:
 
     def draw(self, scenes: Scenes, device: torch.device) -> Batch:
         """Their pictures, uint8."""
-        return {"images": self.world.render(scenes, self.size, device).images}
+        return {"images": self.world.images(scenes, self.size, device)}
 
 
 @dataclass(eq=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from alebrije.errors import InputError
 from alebrije.named import object_named
@@ -111,8 +112,8 @@ class World:
 
         The scenes may lie on any device. They are drawn a batch at a time; after each, `progress` is told how many are
         done, of how many. With `compile` sprites and the ray tracer go through torch.compile: seconds and minutes for
-        the first batch, then several times faster on a GPU. `look` goes to the renderer: sprites know `path` and
-        `channels` (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
+        the first batch, then several times faster on a GPU. `look` goes to the renderer: sprites know `path`,
+        `channels` and `masks` (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
 
         The default size is 128, or 64 in dsprites and rooms; CLEVR's own pictures are 320 x 240, COAT's 240 x 240.
         """
@@ -139,6 +140,17 @@ class World:
                 if progress is not None:
                     progress(min(len(frames) * step, len(scenes)), len(scenes))
         return frames[0] if len(frames) == 1 else Frames.concatenate(frames)
+
+    def images(self, scenes: Scenes, size: int | None = None, device: str | torch.device = "cpu") -> Tensor:
+        """The pictures alone, [B, 3, H, W] uint8: those of `render`, without masks where these take time to draw.
+
+        >>> from alebrije import worlds
+        >>> world = worlds.get("sprites")
+        >>> world.images(world.sample(3), size=64).shape
+        torch.Size([3, 3, 64, 64])
+        """
+        look: dict[str, Any] = {"masks": False} if "masks" in self.looks else {}
+        return self.render(scenes, size, device, **look).images
 
     def _at_a_time(self, device: torch.device, size: int) -> int:
         """How many images to draw at once: on a CPU what its caches hold, on a GPU what three quarters of it hold."""
@@ -235,7 +247,7 @@ def _coat(name: str, correlated: bool) -> World:
 _WORLDS = {
     world.name: world
     for world in (
-        World("sprites", SPRITES, SpritePairs(SPRITES), _paint_sprites, 128, looks=("path", "channels")),
+        World("sprites", SPRITES, SpritePairs(SPRITES), _paint_sprites, 128, looks=("path", "channels", "masks")),
         World("clevr", CLEVR, SolidPairs(CLEVR, targets_apart=False), _paint_solid, 128, memory=192),
         World("clevrtex", CLEVRTEX, SolidPairs(CLEVRTEX, targets_apart=True), _paint_solid, 128, memory=1024),
         World("dsprites", DSPRITES, Grid(DSPRITES, columns=2), _paint_dsprites, 64),
