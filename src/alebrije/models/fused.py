@@ -41,7 +41,7 @@ class LinearReLU(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of inputs, weight and bias."""
         inputs, weight, found = ctx.saved_tensors
-        slope = torch.where(found > 0, slopes[0], 0)
+        slope = torch.where(found <= 0, 0, slopes[0])
         return slope @ weight, slope.T @ inputs, slope.sum(0)
 
 

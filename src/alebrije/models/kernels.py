@@ -15,7 +15,8 @@ def forward(maps, bias, weight, offset, sums, rows, C: tl.constexpr, S: tl.const
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)[:, None]
     channel, one = tl.arange(0, C), tl.arange(0, W)
     lit = tl.load(maps + row * C + channel[None, :], mask=row < rows, other=0.0).to(tl.float32)
-    lit = tl.maximum(lit + tl.load(bias + channel)[None, :], 0.0)
+    lit += tl.load(bias + channel)[None, :]
+    lit = tl.where(lit <= 0, 0.0, lit)  # what is no number stays none, lest a training that diverged go on unseen
     weights = tl.load(weight + one[None, :] * C + channel[:, None], mask=one[None, :] < S, other=0.0)  # [C, W]
     found = tl.dot(lit.to(maps.dtype.element_ty), weights.to(maps.dtype.element_ty))
     found += tl.load(offset + one, mask=one < S, other=0.0)[None, :]
@@ -41,9 +42,9 @@ def backward(
         slope = tl.load(slopes + row * S + one[None, :], mask=(row < rows) & (one[None, :] < S), other=0.0)  # [R, W]
         raw = tl.load(maps + row * C + channel[None, :], mask=row < rows, other=0.0).to(tl.float32) + start
         low = slope.to(maps.dtype.element_ty)
-        found = tl.where(raw > 0, tl.dot(low, weights), 0.0)  # [R, C]
+        found = tl.where(raw <= 0, 0.0, tl.dot(low, weights))  # [R, C]
         tl.store(out + row * C + channel[None, :], found, mask=row < rows)
-        to_weights += tl.dot(tl.trans(low), tl.maximum(raw, 0.0).to(maps.dtype.element_ty))
+        to_weights += tl.dot(tl.trans(low), tl.where(raw <= 0, 0.0, raw).to(maps.dtype.element_ty))
         to_bias += tl.sum(found, 0)
         to_offset += tl.sum(slope.to(tl.float32), 0)
     tl.store(of_weights + (program * W + one[:, None]) * C + channel[None, :], to_weights)
