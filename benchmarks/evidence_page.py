@@ -192,7 +192,7 @@ def svib_curves() -> None:
     """Errors over steps: out of distribution as full lines, in distribution as broken ones."""
     found = records("svib")
     alphas = sorted({record["plan"]["alpha"] for record in found}, reverse=True)
-    figure, axes = plt.subplots(1, len(alphas), figsize=(6 * len(alphas), 4.2), squeeze=False)
+    figure, axes = plt.subplots(1, len(alphas), figsize=(8 * len(alphas), 4.2), squeeze=False)
     for alpha, panel in zip(alphas, axes[0], strict=True):
         for record in (each for each in found if each["plan"]["alpha"] == alpha):
             model = model_of(record)
@@ -201,7 +201,8 @@ def svib_curves() -> None:
             panel.plot(*line(record, "in-distribution error"), color=colour, linestyle="--", linewidth=1)
             panel.axhline(published_error(model, alpha), color=colour, linestyle=":", linewidth=1)
         panel.set(title=f"sprites S-A, alpha {alpha}", xlabel="steps", ylabel="squared error of an image", yscale="log")
-        panel.legend(title="dashed: in distribution\ndotted: the paper, 160,000 steps", fontsize=8, title_fontsize=8)
+        words = "dashed: in distribution\ndotted: the paper, 160,000 steps"
+        panel.legend(title=words, fontsize=8, title_fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     keep(figure, "svib")
 
 

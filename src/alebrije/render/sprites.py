@@ -45,7 +45,7 @@ def render_sprites(
     them; `channels="rgb"` gives the colours that the vocabulary and the released descriptions name.
 
     In the masks an object holds the pixels whose centre lies inside its outline and inside none painted later. Without
-    `masks` they are left empty, and so are the counts of pixels, which takes a quarter of the time off.
+    `masks` they are left empty, and so are the counts of pixels, which on a CPU takes a quarter of the time off.
 
     >>> from alebrije.scenes import Factor, Scenes, Vocabulary
     >>> color, shape = Factor("color", ("blue",), ((0, 127, 255),)), Factor("shape", ("square",))

@@ -258,7 +258,8 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
     },
     "oracle": {
         "paper": (SVIB_PAPER,),
-        "small": (_with(SVIB_SMALL, mixing=0),),  # so few steps would teach the release's mixing combinations by heart
+        # so few steps would teach the release's mixing combinations by heart
+        "small": (replace(_with(SVIB_SMALL, mixing=0), source=SVIB_SMALL.source + "; the Oracle of the paper's text"),),
         "tiny": (_with(SVIB_TINY, mixing=1, width=64),),
     },
 }
