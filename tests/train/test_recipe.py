@@ -46,8 +46,9 @@ def test_every_parameter_has_the_rate_of_the_longest_beginning_of_its_name() -> 
         lr={"": 3e-4, "encoder": 1e-4, "encoder.bias": 7e-4},
         betas={"": (0.9, 0.999), "decoder": (0.5, 0.9)},
     )
-    groups = recipe.optimiser_of(model).param_groups
-    found = {id(weight): (group["peak"], group["betas"]) for group in groups for weight in group["params"]}
+    optimiser = recipe.optimiser_of(model)
+    pairs = zip(optimiser.all, optimiser.param_groups, strict=True)
+    found = {id(weight): (group["peak"], group["betas"]) for row, group in pairs for weight in row.weights}
     assert found[id(model["encoder"].weight)] == (1e-4, (0.9, 0.999))
     assert found[id(model["encoder"].bias)] == (7e-4, (0.9, 0.999))
     assert found[id(model["decoder"].weight)] == (3e-4, (0.5, 0.9))
@@ -58,8 +59,8 @@ def test_every_parameter_has_the_rate_of_the_longest_beginning_of_its_name() -> 
 def test_frozen_parameters_are_left_out() -> None:
     model = nn.Linear(2, 2)
     model.bias.requires_grad_(False)
-    (group,) = Recipe(steps=1, batch=1, lr=1e-3).optimiser_of(model).param_groups
-    assert [weight is model.weight for weight in group["params"]] == [True]
+    (row,) = Recipe(steps=1, batch=1, lr=1e-3).optimiser_of(model).all
+    assert [weight is model.weight for weight in row.weights] == [True]
 
 
 def with_gradients(**gradients: list[float]) -> nn.Module:
@@ -69,10 +70,13 @@ def with_gradients(**gradients: list[float]) -> nn.Module:
     return model
 
 
-def gradient(model: nn.Module, name: str) -> list[float]:
-    found = model.get_parameter(f"{name}.weight").grad
-    assert found is not None
-    return found.tolist()
+def clipped(model: nn.Module, recipe: Recipe) -> dict[str, list[float]]:
+    """The gradients of each part of a model after clipping."""
+    optimiser = recipe.optimiser_of(model)
+    recipe.clip_gradients(optimiser.gather())
+    rows = optimiser.all
+    names = {weight: name.partition(".")[0] for name, weight in model.named_parameters()}
+    return {names[each]: slope.tolist() for row in rows for each, slope in zip(row.weights, row.slopes, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -80,25 +84,27 @@ def gradient(model: nn.Module, name: str) -> list[float]:
     [("norm", [0.6, -0.8]), ("largest", [0.75, -1.0]), ("value", [1.0, -1.0])],
 )
 def test_clipping(by: str, expected: list[float]) -> None:
-    model = with_gradients(a=[3.0, -4.0])
-    Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_by=by).clip_gradients(model)  # type: ignore[arg-type]
-    assert gradient(model, "a") == pytest.approx(expected, abs=1e-5)
+    recipe = Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_by=by)  # type: ignore[arg-type]
+    assert clipped(with_gradients(a=[3.0, -4.0]), recipe)["a"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_parts_are_clipped_together_or_each_by_itself() -> None:
-    together, each = (with_gradients(a=[30.0, -40.0], b=[0.3, 0.4]) for _ in range(2))
-    Recipe(steps=1, batch=1, lr=1.0, clip=1.0).clip_gradients(together)
-    Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_each=True).clip_gradients(each)
-    assert gradient(together, "b") == pytest.approx([0.006, 0.008], rel=1e-3)
-    assert gradient(each, "b") == pytest.approx([0.3, 0.4])
-    assert gradient(together, "a") == pytest.approx(gradient(each, "a"), rel=1e-3)
+@pytest.mark.parametrize("lr", [1.0, {"": 1.0, "b": 0.1}])  # also when the parts lie in different rows
+def test_parts_are_clipped_together_or_each_by_itself(lr: float | dict[str, float]) -> None:
+    together, each = (
+        clipped(
+            with_gradients(a=[30.0, -40.0], b=[0.3, 0.4]), Recipe(steps=1, batch=1, lr=lr, clip=1.0, clip_each=apart)
+        )
+        for apart in (False, True)
+    )
+    assert together["b"] == pytest.approx([0.006, 0.008], rel=1e-3)
+    assert each["b"] == pytest.approx([0.3, 0.4])
+    assert together["a"] == pytest.approx(each["a"], rel=1e-3)
 
 
-def test_small_gradients_are_not_stretched() -> None:
-    model = with_gradients(a=[0.03, -0.04])
-    for by in ("norm", "largest", "value"):
-        Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_by=by).clip_gradients(model)  # type: ignore[arg-type]
-    assert gradient(model, "a") == pytest.approx([0.03, -0.04])
+@pytest.mark.parametrize("by", ["norm", "largest", "value"])
+def test_small_gradients_are_not_stretched(by: str) -> None:
+    recipe = Recipe(steps=1, batch=1, lr=1.0, clip=1.0, clip_by=by)  # type: ignore[arg-type]
+    assert clipped(with_gradients(a=[0.03, -0.04]), recipe)["a"] == pytest.approx([0.03, -0.04])
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,13 @@ import json
 import shutil
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from alebrije.atomic import disk_trouble_named, drop_leftovers, new_folder, remove_folder
 from alebrije.errors import InputError
+from alebrije.train.rows import Rows
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -31,7 +30,7 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 
-def save(folder: Path, step: int, model: nn.Module, optimiser: Optimizer, random: Tensor, keep_every: int = 0) -> Path:
+def save(folder: Path, step: int, model: nn.Module, optimiser: Rows, random: Tensor, keep_every: int = 0) -> Path:
     """Store a run after `step` steps and drop all checkpoints but the last two and those at multiples of a step."""
     path = folder / "checkpoints" / f"step-{step:09d}"
     with disk_trouble_named(folder):
@@ -60,32 +59,25 @@ def load_weights(path: Path, model: nn.Module) -> None:
         raise InputError(f"{path} holds other weights: {name} {fault}")
 
 
-def load(path: Path, model: nn.Module, optimiser: Optimizer) -> tuple[int, Tensor]:
+def load(path: Path, model: nn.Module, optimiser: Rows) -> tuple[int, Tensor]:
     """Bring model and optimiser to where a checkpoint left them; returns the step and the random state."""
     load_weights(path, model)
     stored = _read(path / "progress.safetensors")
+    states: dict[nn.Parameter, dict[str, Tensor]] = {}
     for name, weight in model.named_parameters():
-        state = {key.split("/")[0]: stored[key] for key in stored if key.partition("/")[2] == name}
-        if state:
-            optimiser.state[weight] = {key: _beside(weight, tensor) for key, tensor in state.items()}
+        if state := {key.split("/")[0]: stored[key] for key in stored if key.partition("/")[2] == name}:
+            states[weight] = state
+    optimiser.remember(states)
     try:
         return int(json.loads((path / "step.json").read_text())["step"]), stored["random"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({error!r}); remove it to go on from the one before") from None
 
 
-def _beside(weight: Tensor, tensor: Tensor) -> Tensor:
-    """A tensor where its weight is and, if it has the same shape, laid out as it is: Adam walks both in step."""
-    same = tensor.shape == weight.shape
-    return torch.empty_like(weight).copy_(tensor).detach() if same else tensor.to(weight.device)
-
-
-def _optimiser_state(model: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
+def _optimiser_state(model: nn.Module, optimiser: Rows) -> dict[str, Tensor]:
+    names = {weight: name for name, weight in model.named_parameters()}
     return {
-        f"{key}/{name}": value
-        for name, weight in model.named_parameters()
-        for key, value in optimiser.state.get(weight, {}).items()
-        if isinstance(value, Tensor)
+        f"{key}/{names[weight]}": value for weight, state in optimiser.states().items() for key, value in state.items()
     }
 
 

@@ -22,6 +22,7 @@ from alebrije.train.checkpoints import checkpoints, load, save
 from alebrije.train.crew import Crew
 from alebrije.train.history import History
 from alebrije.train.recipe import Recipe
+from alebrije.train.rows import Rows
 from alebrije.train.sources import Source, in_parts, seen
 from alebrije.train.stopping import Stopping
 
@@ -117,7 +118,7 @@ class Stride:
     """One step of training: the loss, its gradients, the update. `take` does it, plainly or as a CUDA graph."""
 
     model: nn.Module
-    optimiser: torch.optim.Optimizer
+    optimiser: Rows
     recipe: Recipe
     crew: Crew
     fast: bool
@@ -171,8 +172,9 @@ class Stride:
                 self.totals[name].add_(value.detach(), alpha=1 / self.recipe.accumulate)
             fine = losses["loss"].isfinite() | self.bad.isfinite()
             self.bad.copy_(torch.where(fine, self.bad, self.step))
-        self.crew.average([weight.grad for weight in self.weights if weight.grad is not None])
-        self.recipe.clip_gradients(self.model)
+        parts = self.optimiser.gather()
+        self.crew.average([row.grad for rows in parts.values() for row in rows if row.grad is not None])
+        self.recipe.clip_gradients(parts)
         self.optimiser.step()
         self.step.add_(1.0)
 

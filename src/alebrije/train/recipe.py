@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from alebrije.errors import InputError
+from alebrije.train.rows import Row, Rows
 
 T = TypeVar("T")
 Betas = tuple[float, float]
@@ -89,32 +90,33 @@ class Recipe:
             return rise * (1.0 - (1.0 - LEAST) * max(0.0, part - (1.0 - TAIL)) / TAIL)
         return rise
 
-    def optimiser_of(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Adam or SGD in one kernel, with a group for each learning rate; rates are tensors beside the parameters."""
-        learned = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
-        groups: dict[tuple[float, Betas], list[nn.Parameter]] = {}
-        for name, weight in learned:
-            groups.setdefault((_of_part(self.lr, name), _of_part(self.betas, name)), []).append(weight)
-        device = learned[0][1].device
+    def optimiser_of(self, model: nn.Module) -> Rows:
+        """Adam or SGD on rows of parameters, one for each learning rate; rates are tensors beside the parameters."""
+        groups: dict[tuple[str, float, Betas], list[nn.Parameter]] = {}
+        for name, weight in model.named_parameters():
+            if weight.requires_grad:
+                part = name.partition(".")[0] if self.clip_each else ""
+                groups.setdefault((part, _of_part(self.lr, name), _of_part(self.betas, name)), []).append(weight)
+        rows: dict[str, list[Row]] = {}
         options: list[dict[str, Any]] = []
-        for (lr, betas), weights in groups.items():
-            option: dict[str, Any] = {"params": weights, "lr": torch.tensor(lr, device=device), "peak": lr}
+        for (part, lr, betas), weights in groups.items():
+            row = Row(weights)
+            rows.setdefault(part, []).append(row)
+            option = {"params": [row.values], "lr": torch.tensor(lr, device=row.values.device), "peak": lr}
             options.append(option | ({"betas": betas} if self.optimiser == "adam" else {}))
         if self.optimiser == "sgd":
-            return torch.optim.SGD(options, momentum=self.momentum, weight_decay=self.weight_decay, fused=True)
-        capturable = device.type == "cuda"
-        return torch.optim.Adam(
+            momentum, decay = self.momentum, self.weight_decay
+            return Rows(rows, torch.optim.SGD(options, momentum=momentum, weight_decay=decay, fused=True))
+        capturable = row.values.is_cuda
+        adam = torch.optim.Adam(
             options, eps=self.eps, weight_decay=self.weight_decay, fused=True, capturable=capturable
         )
+        return Rows(rows, adam)
 
-    def clip_gradients(self, model: nn.Module) -> None:
-        """Keep the gradients within bounds."""
+    def clip_gradients(self, parts: Mapping[str, list[nn.Parameter]]) -> None:
+        """Keep the gradients of each part within bounds; without `clip_each` there is one."""
         if self.clip is None:
             return
-        parts: dict[str, list[nn.Parameter]] = {}
-        for name, weight in model.named_parameters():
-            if weight.grad is not None:
-                parts.setdefault(name.partition(".")[0] if self.clip_each else "", []).append(weight)
         for weights in parts.values():
             if self.clip_by == "value":
                 nn.utils.clip_grad_value_(weights, self.clip)
