@@ -3,7 +3,7 @@
 A row of the canvas is a few spans, and a span seen through the horizontal Lanczos filter is the difference of two
 running sums of the filter's weights: a table lookup. The filtered rows are rounded to whole grey levels, as in Pillow,
 and the vertical filter is a product with a narrow band of weights. Only blocks near a sprite are computed: ten rows of
-the canvas by the width of a tile, for one colour channel.
+the canvas by the width of a tile, for one colour channel. On a GPU one kernel does all of it, a tile at a time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
-
-from alebrije.render.fusing import fused, is_fusing
 
 FINE = 10  # canvas pixels per image pixel, along each axis
 REACH = 3  # image pixels that the Lanczos filter reaches to either side
@@ -27,6 +26,7 @@ _TILE = 32  # image columns in a block: narrower tiles follow sprites closer, wi
 _GROUP = 8  # blocks that one product of the vertical filter makes
 _STRIP = 1024  # blocks at a time on a processor, so that they stay in its cache
 _PRECISION = 2.0**22  # Pillow keeps weights as whole multiples of 1 / 2^22
+HAS_TRITON = find_spec("triton") is not None
 _HALF = 0.5 + 4e-5  # Pillow's whole-number sums round halves up; in float32 a half may fall short by a few 1e-5
 
 
@@ -45,6 +45,7 @@ class _Filter:
     stops: int
     band: Tensor  # [group, 10 * group + 2 * margin]: the vertical weights far from the frame
     gain: Tensor  # [size]: what the vertical weights are multiplied by where the frame cuts some of them off
+    weights: Tensor  # [size, 10 * size]: the same of all pixels, in full
 
 
 @lru_cache(maxsize=8)
@@ -67,7 +68,7 @@ def _filter(size: int, device: torch.device) -> _Filter:
     def tensor(values: NDArray[np.float64]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=device).contiguous()  # lookups want whole rows
 
-    return _Filter(tensor(np.concatenate(sums)), stops, tensor(band), tensor(1 / np.array(seen)))
+    return _Filter(tensor(np.concatenate(sums)), stops, tensor(band), tensor(1 / np.array(seen)), tensor(weights))
 
 
 def _front(left: Tensor, right: Tensor, column: Tensor) -> Tensor:
@@ -78,7 +79,6 @@ def _front(left: Tensor, right: Tensor, column: Tensor) -> Tensor:
     return front
 
 
-@fused
 def _steps(left: Tensor, right: Tensor, colors: Tensor) -> tuple[Tensor, Tensor]:
     """Where colour may change along every row [B, R, 2N], and how far it falls there in each channel [B, 3, R, 2N]."""
     stops = torch.cat([left, right], dim=1)  # [B, 2N, R]
@@ -145,16 +145,6 @@ def _resample(stops: Tensor, falls: Tensor, blocks: Blocks, high: int, weights: 
     return _levels(down[:count], row, weights.gain)
 
 
-def _resample_fused(stops: Tensor, falls: Tensor, blocks: Blocks, high: int, weights: _Filter) -> Tensor:
-    """The same in three kernels: across, down, and to grey levels."""
-    row = blocks[-1]
-    # a block of the first row, above the image, has no paint: it stands for the black at both ends
-    black = (REACH, REACH + _room(row) - len(row))
-    scene, channel, tile, line = (F.pad(each, black) for each in blocks)
-    strip = across(stops, falls, scene, channel, tile, line, high, weights.sums, weights.stops)
-    return _levels(_down(strip, weights)[: len(row)], row, weights.gain)
-
-
 def _room(row: Tensor) -> int:
     """Blocks, rounded up to whole groups."""
     return math.ceil(len(row) / _GROUP) * _GROUP
@@ -168,32 +158,6 @@ def _down(strip: Tensor, weights: _Filter) -> Tensor:
     return torch.matmul(weights.band, windows).view(-1, _TILE)
 
 
-@fused
-def across(
-    stops: Tensor,
-    falls: Tensor,
-    scene: Tensor,
-    channel: Tensor,
-    tile: Tensor,
-    row: Tensor,
-    high: int,
-    sums: Tensor,
-    reach: int,
-) -> Tensor:
-    """The horizontal filter: rows of whole levels [10 * blocks, tile], from the steps [B, R, E] along canvas rows."""
-    line = (row - REACH)[:, None] * FINE + torch.arange(FINE, device=row.device)  # [blocks, 10]
-    inside = ((row >= REACH) & (row < high - REACH))[:, None]
-    line = torch.where(inside, line, torch.zeros_like(line))
-    shift = (tile * (_TILE * FINE) - _MARGIN)[:, None]
-    level = torch.zeros(1, device=row.device)
-    for end in range(stops.shape[-1]):
-        place = (stops[scene[:, None], line, end] - shift).clamp(0, reach - 1) + (tile * reach)[:, None]
-        fall = torch.where(inside, falls[scene[:, None], channel[:, None], line, end], 0.0)
-        level = level + fall[..., None] * sums[place]  # [blocks, 10, tile]
-    return level.clamp(0.0, 255.0).round().reshape(-1, _TILE)
-
-
-@fused
 def _levels(down: Tensor, row: Tensor, gain: Tensor) -> Tensor:
     """Grey levels [M, tile] uint8 of filtered rows, those near the frame brought up to what it cuts off."""
     gained = down * F.pad(gain, (REACH, REACH))[row][:, None]
@@ -209,10 +173,27 @@ def shrink_spans(left: Tensor, right: Tensor, colors: Tensor, size: int) -> Tens
     """
     if not left.numel():
         return torch.zeros(len(left), 3, size, size, dtype=torch.uint8, device=left.device)
+    if HAS_TRITON and left.is_cuda:
+        return _shrink_on_gpu(left, right, colors, size)
     weights, tiles, high = _filter(size, left.device), math.ceil(size / _TILE), size + 2 * REACH
     blocks = scene, channel, tile, row = _blocks(left, right, colors, size)
-    resample = _resample_fused if is_fusing() else _resample
-    levels = resample(*_steps(left, right, colors), blocks, high, weights)
+    levels = _resample(*_steps(left, right, colors), blocks, high, weights)
     images = torch.zeros(len(left), 3, high, tiles, _TILE, dtype=torch.uint8, device=left.device)
     images[scene, channel, row, tile] = levels
     return images.flatten(3)[:, :, REACH:-REACH, :size]
+
+
+def _shrink_on_gpu(left: Tensor, right: Tensor, colors: Tensor, size: int) -> Tensor:
+    from alebrije.render import kernels
+
+    weights = _filter(size, left.device)
+    stops, palette = torch.cat([left, right], dim=1), F.pad(colors, (0, 0, 1, 0))
+    images = torch.empty(len(left), 3, size, size, dtype=torch.uint8, device=left.device)
+    grid = len(left), math.ceil(size / kernels.ROWS), math.ceil(size / _TILE)
+    with torch.cuda.device(left.device):  # Triton goes by the one in use
+        kernels.shrink[grid](
+            *(stops, palette, weights.sums, weights.weights, images, left.shape[1], size, size * FINE, _HALF),
+            *(FINE, _MARGIN, _TILE, kernels.ROWS, kernels.LINES),
+            num_warps=kernels.WARPS,
+        )
+    return images

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from alebrije.errors import InputError
 from alebrije.render.frames import Frames
-from alebrije.render.fusing import fused, is_fusing
 from alebrije.render.lanczos import FINE, shrink_spans
 from alebrije.render.outlines import OUTLINES, covered_spans, painted_spans, sides_of
 from alebrije.scenes import Scenes, Vocabulary
@@ -22,8 +21,7 @@ Channels = Literal["released", "rgb"]
 
 # Scenes drawn at a time: as many as keep a processor's cache in use, or an accelerator busy.
 _AT_A_TIME = {"cpu": 64}
-_AT_A_TIME_ELSEWHERE = 1024
-_AT_A_TIME_FUSED = 4096  # kernels are few and quick, and launching the others takes most of the time
+_AT_A_TIME_ELSEWHERE = 4096
 
 
 def render_sprites(
@@ -56,7 +54,7 @@ def render_sprites(
     """
     _check(scenes, size, path, channels)
     scenes = scenes.to(device)
-    batch = _AT_A_TIME.get(scenes.device.type, _AT_A_TIME_FUSED if is_fusing() else _AT_A_TIME_ELSEWHERE)
+    batch = _AT_A_TIME.get(scenes.device.type, _AT_A_TIME_ELSEWHERE)
     starts = range(0, max(len(scenes), 1), batch)
     return Frames.concatenate([_draw(scenes[start : start + batch], size, path, channels, masks) for start in starts])
 
@@ -137,14 +135,14 @@ def _masks(scenes: Scenes, order: Tensor, size: int) -> tuple[Tensor, Tensor, Te
     left, right = _spans(scenes, size, covered_spans)
     total = (right - left).sum(-1)
     left, right = _in_order(left, order), _in_order(right, order)
-    masks = (_layered if is_fusing() else _layered_by_table)(left, right, order)
+    masks = _layered(left, right, order)
     visible = torch.zeros_like(total)
     for k in range(scenes.objects):
         visible[:, k] = (masks == k + 1).flatten(1).sum(1)
     return masks, visible, total
 
 
-def _layered_by_table(left: Tensor, right: Tensor, order: Tensor) -> Tensor:
+def _layered(left: Tensor, right: Tensor, order: Tensor) -> Tensor:
     """Spans [B, N, H] laid over one another: in every pixel of [B, H, W] the number of the last that covers it."""
     size = left.shape[-1]
     column = torch.arange(size + 1, device=left.device)
@@ -155,18 +153,6 @@ def _layered_by_table(left: Tensor, right: Tensor, order: Tensor) -> Tensor:
         inside = (begun ^ ended).view_as(masks)
         label = (order[:, place] + 1).to(torch.uint8)[:, None, None]
         masks ^= (masks ^ label) & inside
-    return masks
-
-
-@fused
-def _layered(left: Tensor, right: Tensor, order: Tensor) -> Tensor:
-    """The same by comparing, which is one kernel where there is a compiler."""
-    size = left.shape[-1]
-    column = torch.arange(size, device=left.device)
-    masks = torch.zeros(len(left), size, size, dtype=torch.uint8, device=left.device)
-    for place in range(left.shape[1]):
-        inside = (left[:, place, :, None] <= column) & (column < right[:, place, :, None])
-        masks = torch.where(inside, (order[:, place] + 1).to(torch.uint8)[:, None, None], masks)
     return masks
 
 

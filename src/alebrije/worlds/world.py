@@ -111,8 +111,8 @@ class World:
         """Pictures and masks of scenes, `size` pixels a side (by default `World.size`), drawn and left on `device`.
 
         The scenes may lie on any device. They are drawn a batch at a time; after each, `progress` is told how many are
-        done, of how many. With `compile` sprites and the ray tracer go through torch.compile: seconds and minutes for
-        the first batch, then several times faster on a GPU. `look` goes to the renderer: sprites know `path`,
+        done, of how many. With `compile` the ray tracer goes through torch.compile: minutes for the first batch,
+        then several times faster on a GPU. `look` goes to the renderer: sprites know `path`,
         `channels` and `masks` (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
 
         The default size is 128, or 64 in dsprites and rooms; CLEVR's own pictures are 320 x 240, COAT's 240 x 240.
