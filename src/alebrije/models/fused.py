@@ -13,13 +13,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-PROGRAMS = 1056  # that share the rows in the backward pass: eight for each processor of an H200
+PROGRAMS = 528  # that share the rows on the way back: four for each processor of an H200
+PART = 128  # rows whose gradients are added up in one program
 HAS_TRITON = find_spec("triton") is not None
+
+
+def _is_low(inputs: Tensor) -> bool:
+    """Whether this is CUDA under autocast."""
+    return inputs.is_cuda and torch.is_autocast_enabled("cuda")
+
+
+# --- Products of matrices ---
 
 
 def rectified(layer: nn.Linear, inputs: Tensor) -> Tensor:
     """relu(layer(inputs)), the ReLU taken where the product of matrices writes its result."""
-    if not (inputs.is_cuda and torch.is_autocast_enabled("cuda")):
+    if not _is_low(inputs):
         return F.relu(layer(inputs))
     low = torch.get_autocast_dtype("cuda")
     rows = inputs.to(low).flatten(0, -2)
@@ -41,8 +50,203 @@ class LinearReLU(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of inputs, weight and bias."""
         inputs, weight, found = ctx.saved_tensors
-        slope = torch.where(found <= 0, 0, slopes[0])
-        return slope @ weight, slope.T @ inputs, slope.sum(0)
+        slope, total = gated(slopes[0], found)
+        return slope @ weight, slope.T @ inputs, total
+
+
+def fed_forward(wide: nn.Linear, narrow: nn.Linear, inputs: Tensor) -> Tensor:
+    """narrow(relu(wide(inputs)))."""
+    if not _is_low(inputs):
+        return narrow(F.relu(wide(inputs)))  # type: ignore[no-any-return]
+    low = torch.get_autocast_dtype("cuda")
+    rows = inputs.to(low).flatten(0, -2)
+    weights = (each.to(low) for layer in (wide, narrow) for each in (layer.weight, layer.bias))
+    found: Tensor = FeedForwardReLU.apply(rows, *weights)  # type: ignore[no-untyped-call]
+    return found.view(*inputs.shape[:-1], -1)
+
+
+class FeedForwardReLU(torch.autograd.Function):
+    """Two linear layers with a ReLU between them, on rows."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, wide: Tensor, bias: Tensor, narrow: Tensor, offset: Tensor) -> Tensor:
+        """relu(inputs @ wide.T + bias) @ narrow.T + offset."""
+        lit = torch._addmm_activation(bias, inputs, wide.T)
+        ctx.save_for_backward(inputs, wide, narrow, lit)
+        return torch.addmm(offset, lit, narrow.T)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, ...]:
+        """The gradients of inputs, wide, bias, narrow and offset."""
+        (slope,), (inputs, wide, narrow, lit) = slopes, ctx.saved_tensors
+        if HAS_TRITON and slope.is_cuda:
+            before, totals = _gated_product(slope.contiguous(), narrow.contiguous(), lit)
+            total = totals.sum(0).to(slope.dtype)
+        else:
+            before, total = gated(slope @ narrow, lit)
+        return before @ wide, before.T @ inputs, total, slope.T @ lit, slope.sum(0)
+
+
+@torch.library.custom_op("alebrije::gated_product", mutates_args=(), device_types="cuda")
+def _gated_product(slopes: Tensor, weight: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
+    """The slopes before a ReLU that gave `lit` and was followed by a weight, and their sums over parts of the rows."""
+    from alebrije.models import kernels
+
+    (rows, inner), channels, wide = slopes.shape, lit.shape[1], 128
+    out, totals = torch.empty_like(lit), _room_for_totals(lit)
+    with torch.cuda.device(slopes.device):
+        kernels.gated_product[(-(-channels // wide), len(totals))](
+            *(slopes, weight, lit, out, totals, rows, inner, channels, PART, wide, 64), num_warps=4
+        )
+    return out, totals
+
+
+def _room_for_totals(lit: Tensor) -> Tensor:
+    return lit.new_empty(-(-len(lit) // PART), lit.shape[1], dtype=torch.float32)
+
+
+@_gated_product.register_fake
+def _(slopes: Tensor, weight: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(lit), _room_for_totals(lit)
+
+
+# --- Convolutions ---
+
+
+def rectified_layers(layers: nn.Sequential, maps: Tensor) -> Tensor:
+    """Convolutions, each with the ReLU that follows it."""
+    for layer in list(layers)[::2]:
+        maps = rectified_maps(layer, maps)  # type: ignore[arg-type]
+    return maps
+
+
+def rectified_maps(layer: nn.Conv2d | nn.ConvTranspose2d, maps: Tensor) -> Tensor:
+    """relu(layer(maps)), the gradient of the bias taken in the same pass as that of the ReLU.
+
+    Kernels are square, without dilation and groups.
+    """
+    if not _is_low(maps):
+        return F.relu(layer(maps))
+    low = torch.get_autocast_dtype("cuda")
+    maps, weight = maps.to(low), layer.weight.to(low)
+    assert layer.bias is not None
+    if isinstance(layer, nn.Conv2d) and layer.in_channels < 8:
+        return rectified_patches(maps, weight, layer.bias.to(low), layer.stride[0], int(layer.padding[0]))
+    how = isinstance(layer, nn.ConvTranspose2d), layer.stride, layer.padding, layer.output_padding
+    found: Tensor = ConvolutionReLU.apply(maps, weight, layer.bias.to(low), *how)  # type: ignore[no-untyped-call]
+    return found
+
+
+class ConvolutionReLU(torch.autograd.Function):
+    """A convolution, transposed or not, and a ReLU."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        maps: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        transposed: bool,
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
+        output_padding: tuple[int, ...],
+    ) -> Tensor:
+        """relu(convolution(maps) + bias)."""
+        ctx.how = stride, padding, (1, 1), transposed, output_padding, 1
+        found = F.relu(torch.convolution(maps, weight, bias, *ctx.how))
+        ctx.save_for_backward(maps, weight, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of maps, weight and bias."""
+        maps, weight, found = ctx.saved_tensors
+        slope, total = gated(slopes[0].permute(0, 2, 3, 1), found.permute(0, 2, 3, 1))
+        slope = slope.permute(0, 3, 1, 2)
+        wanted = [True, True, False]
+        of_maps, of_weight, _ = torch.ops.aten.convolution_backward(slope, maps, weight, None, *ctx.how, wanted)
+        return of_maps, of_weight, total, None, None, None, None
+
+
+def rectified_patches(maps: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
+    """A convolution and a ReLU as one product of matrices, for maps of few channels.
+
+    Kernels for convolutions take eight channels at a time, so that of the three of an image most would be wasted.
+    """
+    kernels = weight.permute(0, 2, 3, 1).flatten(1)
+    kernels = F.pad(kernels, (0, -kernels.shape[-1] % 8))
+    cut = _patches if HAS_TRITON and maps.is_cuda and not maps.requires_grad else cut_patches
+    patches = cut(maps, weight.shape[-1], stride, padding)
+    found: Tensor = LinearReLU.apply(patches.flatten(0, 2), kernels, bias)  # type: ignore[no-untyped-call]
+    return found.view(*patches.shape[:3], -1).permute(0, 3, 1, 2)
+
+
+def cut_patches(maps: Tensor, side: int, stride: int, padding: int) -> Tensor:
+    """The squares of maps [B, C, H, W] that a convolution sees, channels last, with zeros to a multiple of 8 numbers.
+
+    >>> cut_patches(torch.zeros(2, 3, 16, 16), 5, 2, 2).shape
+    torch.Size([2, 8, 8, 80])
+    """
+    around = F.pad(maps, (padding,) * 4).unfold(2, side, stride).unfold(3, side, stride)  # [B, C, H, W, side, side]
+    patches = around.permute(0, 2, 3, 4, 5, 1).flatten(3)
+    return F.pad(patches, (0, -patches.shape[-1] % 8))
+
+
+@torch.library.custom_op("alebrije::patches", mutates_args=(), device_types="cuda")
+def _patches(maps: Tensor, side: int, stride: int, padding: int) -> Tensor:
+    from alebrije.models import kernels
+
+    maps, out = maps.contiguous(), _room_for_patches(maps, side, stride, padding)
+    (_, channels, *size), (count, *places, numbers) = maps.shape, out.shape
+    rows = count * places[0] * places[1]
+    with torch.cuda.device(maps.device):  # Triton goes by the one in use
+        kernels.patches[(-(-rows // kernels.BACK),)](
+            *(maps, out, rows, *places, *size, stride, padding),
+            *(channels, side, numbers, 1 << (numbers - 1).bit_length(), kernels.BACK),
+        )
+    return out
+
+
+def _room_for_patches(maps: Tensor, side: int, stride: int, padding: int) -> Tensor:
+    count, channels, *size = maps.shape
+    places = [(length + 2 * padding - side) // stride + 1 for length in size]
+    return maps.new_empty(count, *places, -(-side * side * channels // 8) * 8)
+
+
+_patches.register_fake(_room_for_patches)
+
+
+# --- The gradient of a ReLU ---
+
+
+def gated(slopes: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
+    """The slopes [..., C] before a ReLU that gave `lit`, and their sum over all but the last axis."""
+    if HAS_TRITON and slopes.is_cuda:
+        slope, totals = _gated(slopes.contiguous(), lit.contiguous())
+        return slope, totals.sum(0).to(slopes.dtype)
+    slope = torch.where(lit <= 0, 0, slopes)
+    return slope, slope.flatten(0, -2).sum(0)
+
+
+@torch.library.custom_op("alebrije::gated", mutates_args=(), device_types="cuda")
+def _gated(slopes: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
+    from alebrije.models import kernels
+
+    channels, wide = slopes.shape[-1], min(128, 1 << (slopes.shape[-1] - 1).bit_length())
+    out, totals = torch.empty_like(slopes), slopes.new_empty(PROGRAMS, channels, dtype=torch.float32)
+    with torch.cuda.device(slopes.device):
+        kernels.gate[(PROGRAMS, -(-channels // wide))](
+            slopes, lit, out, totals, slopes.numel() // channels, channels, wide, 8192 // wide
+        )
+    return out, totals
+
+
+@_gated.register_fake
+def _(slopes: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(slopes), slopes.new_empty(PROGRAMS, slopes.shape[-1], dtype=torch.float32)
+
+
+# --- The end of a decoder ---
 
 
 def sums_of_rectified(convolution: nn.Conv2d | nn.ConvTranspose2d, sums: nn.Conv2d, maps: Tensor) -> Tensor:
@@ -51,9 +255,9 @@ def sums_of_rectified(convolution: nn.Conv2d | nn.ConvTranspose2d, sums: nn.Conv
     In the decoder of Slot Attention the map between the two is the largest there is, 1.5 GB for eleven slots at 128
     pixels: it is read once in each direction.
     """
-    low = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
+    low = _is_low(maps) and torch.get_autocast_dtype("cuda") == torch.bfloat16
     few = sums.out_channels <= 16 and convolution.out_channels in (16, 32, 64, 128)
-    if not (HAS_TRITON and maps.is_cuda and low and few):
+    if not (HAS_TRITON and low and few):
         lit = F.relu(convolution(maps))
         return F.linear(lit.permute(0, 2, 3, 1), sums.weight.flatten(1), sums.bias).permute(0, 3, 1, 2)
     raw = _without_bias(convolution, maps).to(torch.bfloat16).permute(0, 2, 3, 1).contiguous()
@@ -78,9 +282,10 @@ def _sums(maps: Tensor, bias: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
     (count, channels), rows = weight.shape, maps.numel() // weight.shape[1]
     out = maps.new_empty(*maps.shape[:-1], count)
     grid = (-(-rows // kernels.ROWS),)
-    kernels.forward[grid](
-        maps, bias, weight.contiguous(), offset, out, rows, channels, count, kernels.ROWS, kernels.WIDTH
-    )
+    with torch.cuda.device(maps.device):
+        kernels.forward[grid](
+            maps, bias, weight.contiguous(), offset, out, rows, channels, count, kernels.ROWS, kernels.WIDTH
+        )
     return out
 
 
@@ -99,10 +304,11 @@ def _slopes(slopes: Tensor, maps: Tensor, bias: Tensor, weight: Tensor) -> tuple
     of_weight, of_bias, of_offset = (
         weight.new_empty(PROGRAMS, *shape) for shape in ((wide, channels), (channels,), (wide,))
     )
-    kernels.backward[(PROGRAMS,)](
-        *(slopes, maps, bias, weight.contiguous(), out, of_weight, of_bias, of_offset),
-        *(rows, channels, count, kernels.ROWS, wide),
-    )
+    with torch.cuda.device(maps.device):
+        kernels.backward[(PROGRAMS,)](
+            *(slopes, maps, bias, weight.contiguous(), out, of_weight, of_bias, of_offset),
+            *(rows, channels, count, kernels.BACK, wide),
+        )
     return out, of_bias.sum(0), of_weight.sum(0)[:count], of_offset.sum(0)[:count]
 
 

@@ -1,4 +1,4 @@
-"""Triton kernels of `fused`, which imports them where there is a GPU."""
+"""The Triton kernels of `fused`, which imports them where there is a GPU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 ROWS = 128  # that a program holds at a time
+BACK = 64  # the same on the way back, where it holds gradients too
 WIDTH = 16  # sums at most; a product of matrices has no narrower side
 
 
@@ -35,8 +36,8 @@ def backward(
     weights = weights.to(maps.dtype.element_ty)
     start = tl.load(bias + channel)[None, :]
     to_weights = tl.zeros([W, C], tl.float32)
-    to_bias = tl.zeros([C], tl.float32)
-    to_offset = tl.zeros([W], tl.float32)
+    to_bias = tl.zeros([R, C], tl.float32)  # rows are added up at the end: threads would have to wait for each other
+    to_offset = tl.zeros([R, W], tl.float32)
     for first in range(program * R, rows, programs * R):
         row = (first + tl.arange(0, R)[:, None]).to(tl.int64)
         slope = tl.load(slopes + row * S + one[None, :], mask=(row < rows) & (one[None, :] < S), other=0.0)  # [R, W]
@@ -44,9 +45,61 @@ def backward(
         low = slope.to(maps.dtype.element_ty)
         found = tl.where(raw <= 0, 0.0, tl.dot(low, weights))  # [R, C]
         tl.store(out + row * C + channel[None, :], found, mask=row < rows)
-        to_weights += tl.dot(tl.trans(low), tl.where(raw <= 0, 0.0, raw).to(maps.dtype.element_ty))
-        to_bias += tl.sum(found, 0)
-        to_offset += tl.sum(slope.to(tl.float32), 0)
+        to_weights = tl.dot(tl.trans(low), tl.where(raw <= 0, 0.0, raw).to(maps.dtype.element_ty), to_weights)
+        to_bias += found
+        to_offset += slope.to(tl.float32)
     tl.store(of_weights + (program * W + one[:, None]) * C + channel[None, :], to_weights)
-    tl.store(of_bias + program * C + channel, to_bias)
-    tl.store(of_offset + program * W + one, to_offset)
+    tl.store(of_bias + program * C + channel, tl.sum(to_bias, 0))
+    tl.store(of_offset + program * W + one, tl.sum(to_offset, 0))
+
+
+@triton.jit
+def gate(slopes, lit, out, totals, rows, C, W: tl.constexpr, R: tl.constexpr):
+    """Slopes [rows, C] where `lit` is above zero, else none, and each program's share of their sums over the rows."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    channel = tl.program_id(1) * W + tl.arange(0, W)
+    total = tl.zeros([W], tl.float32)
+    for first in range(program * R, rows, programs * R):
+        row = (first + tl.arange(0, R)[:, None]).to(tl.int64)
+        at, inside = row * C + channel[None, :], (row < rows) & (channel[None, :] < C)
+        slope = tl.load(slopes + at, mask=inside, other=0.0).to(tl.float32)
+        kept = tl.where(tl.load(lit + at, mask=inside, other=0.0).to(tl.float32) <= 0, 0.0, slope)
+        tl.store(out + at, kept, mask=inside)
+        total += tl.sum(kept, 0)
+    tl.store(totals + program * C + channel, total, mask=channel < C)
+
+
+@triton.jit
+def gated_product(
+    slopes, weight, lit, out, totals, rows, K, C, R: tl.constexpr, W: tl.constexpr, D: tl.constexpr
+):  # fmt: skip
+    """slopes [rows, K] @ weight [K, C] where `lit` [rows, C] is above zero, else none, and its sums over R rows."""
+    channel = tl.program_id(0) * W + tl.arange(0, W)
+    row = tl.program_id(1).to(tl.int64) * R + tl.arange(0, R)[:, None]
+    inside = (row < rows) & (channel[None, :] < C)
+    kept = tl.zeros([R, W], tl.float32)
+    for first in range(0, K, D):
+        at = first + tl.arange(0, D)
+        slope = tl.load(slopes + row * K + at[None, :], mask=(row < rows) & (at[None, :] < K), other=0.0)
+        mask = (at[:, None] < K) & (channel[None, :] < C)
+        kept = tl.dot(slope, tl.load(weight + at[:, None] * C + channel[None, :], mask=mask, other=0.0), kept)
+    kept = tl.where(tl.load(lit + row * C + channel[None, :], mask=inside, other=0.0).to(tl.float32) <= 0, 0.0, kept)
+    tl.store(out + row * C + channel[None, :], kept, mask=inside)
+    tl.store(totals + tl.program_id(1) * C + channel, tl.sum(kept, 0), mask=channel < C)
+
+
+@triton.jit
+def patches(
+    images, out, rows, high, wide, in_high, in_wide, stride, padding,
+    C: tl.constexpr, SIDE: tl.constexpr, N: tl.constexpr, W: tl.constexpr, R: tl.constexpr,
+):  # fmt: skip
+    """Rows of N numbers [B * high * wide, N], each a square of an image [B, C, in_high, in_wide], then zeros."""
+    row = tl.program_id(0) * R + tl.arange(0, R)[:, None]
+    number = tl.arange(0, W)[None, :]
+    image, place = row // (high * wide), row % (high * wide)
+    y = place // wide * stride - padding + number // (SIDE * C)
+    x = place % wide * stride - padding + number // C % SIDE
+    inside = (row < rows) & (number < SIDE * SIDE * C) & (y >= 0) & (y < in_high) & (x >= 0) & (x < in_wide)
+    start = image.to(tl.int64) * (C * in_high * in_wide)
+    pixel = tl.load(images + start + number % C * (in_high * in_wide) + y * in_wide + x, mask=inside, other=0.0)
+    tl.store(out + row.to(tl.int64) * N + number, pixel, mask=(row < rows) & (number < N))

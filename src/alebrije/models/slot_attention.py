@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
-from alebrije.models.fused import sums_of_rectified
+from alebrije.models.fused import rectified, rectified_layers, sums_of_rectified
 from alebrije.models.learner import Batch, Losses
 
 Grid = Literal["unit", "signed", "half-pixel"]
@@ -252,8 +252,9 @@ class ConvolutionalEncoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """The features of all places, row by row."""
-        features = self.positions(self.convolutions(images))
-        return self.mlp(features.permute(0, 2, 3, 1).flatten(1, 2))  # type: ignore[no-any-return]
+        features = self.positions(rectified_layers(self.convolutions, images))
+        norm, wide, _, narrow = self.mlp
+        return narrow(rectified(wide, norm(features.permute(0, 2, 3, 1).flatten(1, 2))))  # type: ignore[no-any-return, arg-type]
 
 
 class BroadcastDecoder(nn.Module):
@@ -299,11 +300,11 @@ class BroadcastDecoder(nn.Module):
         """What each slot looks like, and how strongly it claims each place."""
         maps = slots.flatten(0, 1)[:, :, None, None].expand(-1, -1, self.side, self.side)  # [B * K, D, h, w]
         maps = self.positions(maps)
+        layers: Any = self.layers  # convolutions with their ReLUs, the largest last, and the output layer
         if self.head == 1:
-            last: Any = self.layers[-3:]  # the largest convolution, its ReLU, and the output layer
-            maps = sums_of_rectified(last[0], last[2], self.layers[:-3](maps))
+            maps = sums_of_rectified(layers[-3], layers[-1], rectified_layers(layers[:-3], maps))
         else:
-            maps = self.layers(maps)
+            maps = layers[-1](rectified_layers(layers[:-1], maps))
         drawn = maps.view(*slots.shape[:2], *maps.shape[1:])  # [B, K, 4, H, W]
         return drawn[:, :, :3], drawn[:, :, 3:]
 

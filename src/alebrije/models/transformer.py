@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from alebrije.errors import InputError
-from alebrije.models.fused import rectified
+from alebrije.models.fused import fed_forward
 
 
 def check_images(images: Tensor, size: int, name: str = "images") -> Tensor:
@@ -139,9 +139,8 @@ class FeedForward(nn.Sequential):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """[..., D] -> [..., D]."""
-        wide, narrow = self.get_submodule("0"), self.get_submodule("2")
-        fed: Tensor = narrow(rectified(wide, tokens))  # type: ignore[arg-type]
-        return fed
+        wide, _, narrow = self
+        return fed_forward(wide, narrow, tokens)  # type: ignore[arg-type]
 
 
 class Block(nn.Module):
