@@ -29,6 +29,8 @@ from alebrije.train.stopping import Stopping
 Check = Callable[[nn.Module], dict[str, float]]
 Progress = Callable[[int, int, float, dict[str, float]], object]  # step, of how many, images per second, losses
 
+# of the compiler: many small kernels side by side in one, and parts of the sums of layer norms as large as is quickest
+OPTIONS = ("combo_kernels", "triton.mix_order_reduction_autotune_split_size")
 PLAIN_STEPS = 3  # before the step is captured: compiling, tuning and the optimiser's first state happen there
 
 
@@ -113,6 +115,11 @@ def looked_at(model: nn.Module, check: Check, crew: Crew) -> dict[str, float]:
     return found
 
 
+def options() -> dict[str, Any]:
+    """Those of OPTIONS that this version of the compiler has."""
+    return dict.fromkeys(set(OPTIONS) & set(torch._inductor.list_options()), True)
+
+
 @dataclass(eq=False)
 class Stride:
     """One step of training: the loss, its gradients, the update. `take` does it, plainly or as a CUDA graph."""
@@ -137,8 +144,7 @@ class Stride:
         self.step = torch.tensor(float(self.number), device=device)
         self.bad = torch.tensor(float("inf"), device=device)  # the first step whose loss was no number
         loss: Any = self.model.training_loss
-        options: dict[str, Any] = {"combo_kernels": True}  # many small kernels side by side in one
-        self.loss: Callable[[Batch, Tensor], Losses] = torch.compile(loss, options=options) if self.fast else loss
+        self.loss: Callable[[Batch, Tensor], Losses] = torch.compile(loss, options=options()) if self.fast else loss
 
     def take(self, batch: Batch) -> None:
         """Learn from a batch of uint8 images and what else there is."""
