@@ -39,7 +39,7 @@ TITLES = {
     "ssm-slot-long": "SSM-Slot, twice the steps",
 }
 PUBLISHED = TITLES | {"oracle-unmixed": "Oracle", "oracle-slow": "Oracle", "ssm-slot-long": "SSM-Slot"}
-COLOURS = dict(zip(TITLES, plt.rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
+COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], "black", "gold"), strict=False))
 
 
 def records(group: str) -> list[Record]:
