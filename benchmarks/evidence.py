@@ -45,6 +45,10 @@ def runs() -> dict[str, Callable[[], Plan]]:
             made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
         twice = {"steps": 40_000}
         made[f"svib/ssm-slot-long/{alpha}"] = lambda a=alpha, s=twice: plan("ssm-slot", alpha=a, settings=s)  # type: ignore[misc]
+        late = {"steps": 40_000, "warmup": 7_500, "half_life": 62_500}  # the recipe of the release, a quarter as long
+        made[f"svib/ssm-slot-slow/{alpha}"] = lambda a=alpha, s=late: plan(  # type: ignore[misc]
+            "ssm-slot", preset_name="paper", alpha=a, images=0, settings=s
+        )
         alone = {"steps": 20_000, "mixing": 0}  # the Oracle of the paper's text, without the release's transformer
         made[f"svib/oracle-unmixed/{alpha}"] = lambda a=alpha, s=alone: plan("oracle", alpha=a, settings=s)  # type: ignore[misc]
         slow = {"steps": 20_000, "warmup": 3_750, "half_life": 31_250}  # the recipe of the release, an eighth as long

@@ -37,8 +37,10 @@ TITLES = {
     "oracle-unmixed": "Oracle of the text",
     "oracle-slow": "Oracle, recipe of the release",
     "ssm-slot-long": "SSM-Slot, twice the steps",
+    "ssm-slot-slow": "SSM-Slot, recipe of the release",
 }
-PUBLISHED = TITLES | {"oracle-unmixed": "Oracle", "oracle-slow": "Oracle", "ssm-slot-long": "SSM-Slot"}
+PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle")
+PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-slow"), "SSM-Slot")
 COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], "black", "gold"), strict=False))
 
 
@@ -51,7 +53,7 @@ def model_of(record: Record) -> str:
     """The model of a run; one with other parts, by another recipe or for longer than the rest is one of its own."""
     plan = record["plan"]
     if plan["model"] == "ssm-slot" and plan["recipe"]["steps"] > 20_000:
-        return "ssm-slot-long"
+        return "ssm-slot-slow" if plan["preset"] == "paper" else "ssm-slot-long"
     if plan["model"] == "oracle" and not plan["settings"]["mixing"]:
         return "oracle-unmixed"
     return "oracle-slow" if plan["model"] == "oracle" and plan["preset"] == "paper" else str(plan["model"])
