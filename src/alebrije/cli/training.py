@@ -65,9 +65,9 @@ class Train:
     preset: Literal["paper", "small", "tiny"] = "small"
     """`paper` is what was published; `small` takes minutes on a GPU and `tiny` seconds on a CPU, and neither reproduces
     a published number."""
-    set: tyro.conf.UseAppendAction[list[str]] = field(default_factory=list)
+    set: tyro.conf.UseAppendAction[list[tuple[str, ...]]] = field(default_factory=list)
     """What differs from the preset, as name=value: a setting of the model or of the recipe, such as steps=20000,
-    lr=3e-4 or slots=11. May be repeated."""
+    lr=3e-4 or slots=11; several at once, or one after each --set."""
     images: int | None = None
     """How many images are drawn beforehand and held on the device; 0 to draw new ones all the time."""
     seed: int = 0
@@ -153,7 +153,7 @@ class Train:
             print(f"trained for {made.recipe.steps:,} steps; {_last_look(self.out)}written to {self.out}")
 
     def _settings(self) -> dict[str, str]:
-        pairs = [one.partition("=") for one in self.set]
+        pairs = [one.partition("=") for several in self.set for one in several]
         for name, sign, value in pairs:
             if not (name and sign and value):
                 raise InputError(f"--set takes name=value, such as steps=20000, not {name + sign + value!r}")
