@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from alebrije.models import fused
 from alebrije.models.fused import (
     HAS_TRITON,
     ConvolutionReLU,
@@ -15,15 +16,15 @@ from alebrije.models.fused import (
     LinearReLU,
     _patches,
     cut_patches,
+    decoded,
     fed_forward,
     gated,
     rectified,
     rectified_layers,
     rectified_maps,
     rectified_patches,
-    sums_of_rectified,
 )
-from alebrije.models.slot_attention import BroadcastDecoder
+from alebrije.models.slot_attention import BroadcastDecoder, SlotAttentionAutoencoder
 from alebrije.models.transformer import FeedForward
 
 Function = Callable[[Tensor], Tensor]
@@ -93,11 +94,59 @@ def test_a_convolution_as_a_product_of_patches(stride: int) -> None:
     assert torch.autograd.gradcheck(lambda *each: rectified_patches(*each, stride, 2), given)
 
 
-def test_rectified_layers_are_those_of_a_sequence() -> None:
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way that layers go under autocast on CUDA, in float32 and without kernels."""
+    monkeypatch.setattr(fused, "_is_low", lambda inputs: True)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float32)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("count", [2, 0])
+def test_layers_are_those_of_a_sequence(count: int) -> None:
     torch.manual_seed(0)
-    layers = nn.Sequential(nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.ConvTranspose2d(8, 4, 5, 2, 2, 1), nn.ReLU())
-    images = torch.randn(2, 3, 8, 6)
-    torch.testing.assert_close(rectified_layers(layers, images), layers(images), rtol=0, atol=0)
+    maps = nn.Sequential(nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.ConvTranspose2d(8, 4, 5, 2, 2, 1), nn.ReLU())
+    end = nn.Sequential(*maps, nn.Conv2d(4, 4, 1))
+    tokens = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 5))
+    feed = FeedForward(6, times=3)
+    for function, layers, shape in (
+        (rectified_layers, maps, (count, 3, 8, 6)),
+        (rectified_layers, end, (count, 3, 8, 6)),
+        (decoded, end, (count, 3, 8, 6)),
+        (rectified_layers, tokens, (count, 7, 6)),
+        (fed_forward, feed, (count, 7, 6)),
+    ):
+        inputs = torch.randn(*shape, requires_grad=True)
+        found, expected = function(layers, inputs), nn.Sequential.forward(layers, inputs)
+        torch.testing.assert_close(found, expected)
+        for ours, plain in zip(
+            gradients(found.square().sum(), layers, inputs),
+            gradients(expected.square().sum(), layers, inputs),
+            strict=True,
+        ):
+            torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_the_layers_are_compiled_in_one_piece() -> None:
+    torch.manual_seed(0)
+    decoder = BroadcastDecoder(16, size=32, channels=32, upsamplings=2, head=1)
+    for layers, inputs in ((decoder, torch.randn(2, 3, 16)), (FeedForward(8), torch.randn(2, 5, 8))):
+        found = torch.compile(layers, backend="aot_eager", fullgraph=True)(inputs)
+        torch.testing.assert_close(found, layers(inputs))
+
+
+def test_elsewhere_every_layer_is_called() -> None:
+    """Whoever wants what a layer gives hangs a hook on it."""
+    torch.manual_seed(0)
+    model = SlotAttentionAutoencoder(size=16, slots=2, channels=8, slot_size=8, projections=8, hidden=8, decoder_head=1)
+    called = set()
+    for name, layer in model.named_modules():
+        layer.register_forward_hook(lambda *_, name=name: called.add(name))
+    model(torch.rand(1, 3, 16, 16))
+    parts = [name for name, _ in model.named_modules() if name.startswith(("encoder", "decoder"))]
+    assert len(parts) > 20
+    assert not set(parts) - called
 
 
 def test_the_feed_forward_layers_are_those_of_a_sequence() -> None:
@@ -105,19 +154,6 @@ def test_the_feed_forward_layers_are_those_of_a_sequence() -> None:
     feed, tokens = FeedForward(6, times=3), torch.randn(2, 5, 6)
     torch.testing.assert_close(feed(tokens), nn.Sequential(*feed)(tokens), rtol=0, atol=0)
     assert [name for name, _ in feed.named_parameters()] == ["0.weight", "0.bias", "2.weight", "2.bias"]
-
-
-@pytest.mark.parametrize("kind", ["plain", "transposed"])
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_sums_of_a_rectified_convolution(kind: str, memory_format: torch.memory_format) -> None:
-    end = layers(kind).to(memory_format=memory_format)
-    maps = torch.randn(3, 8, 6, 7).to(memory_format=memory_format).requires_grad_()
-    found, expected = sums_of_rectified(end[0], end[2], maps), end(maps)
-    torch.testing.assert_close(found, expected)
-    for ours, plain in zip(
-        gradients(found.square().sum(), end, maps), gradients(expected.square().sum(), end, maps), strict=True
-    ):
-        torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4)
 
 
 def see_that_it_is_as_close(ours: Function, plain: Function, module: nn.Module, inputs: Tensor) -> None:
@@ -150,7 +186,7 @@ def test_two_layers_with_a_relu_between_on_cuda(length: int) -> None:
     torch.manual_seed(0)
     pair = nn.Sequential(nn.Linear(192, 768), nn.ReLU(), nn.Linear(768, 192)).cuda()
     inputs = torch.randn(4, length, 192, device="cuda", requires_grad=True)
-    see_that_it_is_as_close(lambda x: fed_forward(pair[0], pair[2], x), pair, pair, inputs)
+    see_that_it_is_as_close(lambda x: fed_forward(pair, x), pair, pair, inputs)
 
 
 @WITH_TRITON
@@ -194,7 +230,7 @@ def test_gated_slopes_on_cuda(rows: int, channels: int) -> None:
 def test_sums_of_a_rectified_convolution_on_cuda(kind: str, count: int) -> None:
     end = layers(kind).cuda().to(memory_format=torch.channels_last)
     maps = torch.randn(count, 8, 9, 7, device="cuda").to(memory_format=torch.channels_last).requires_grad_()
-    see_that_it_is_as_close(lambda x: sums_of_rectified(end[0], end[2], x), end, end, maps)
+    see_that_it_is_as_close(lambda x: decoded(end, x), end, end, maps)
 
 
 @WITH_TRITON
@@ -205,7 +241,7 @@ def test_more_values_than_32_bits_count_on_cuda() -> None:
     end = layers("plain").cuda()
     maps = torch.randn(1, 8, 512, 512, device="cuda")
     with torch.autocast("cuda", torch.bfloat16), torch.no_grad():
-        found = sums_of_rectified(end[0], end[2], maps.expand(260, -1, -1, -1))
+        found = decoded(end, maps.expand(260, -1, -1, -1))
     assert distance(found[-1], found[0]) < 1e-6
 
 
@@ -216,7 +252,7 @@ def test_what_is_no_number_stays_none_on_cuda() -> None:
     maps = torch.randn(2, 8, 9, 7, device="cuda")
     maps[1, 3, 4, 5] = torch.nan
     with torch.autocast("cuda", torch.bfloat16):
-        found = sums_of_rectified(end[0], end[2], maps)
+        found = decoded(end, maps)
     assert found[0].isfinite().all()
     assert found[1, :, 4, 5].isnan().all()
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from alebrije.errors import InputError
 from alebrije.train.recipe import Recipe
 from alebrije.train.rows import Row
 
@@ -84,12 +85,66 @@ def test_what_is_remembered_goes_from_rows_to_parameters_and_back() -> None:
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 
 
-def test_a_parameter_without_a_gradient_stays() -> None:
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_a_parameter_without_a_gradient_stays(kind: str) -> None:
+    """Also if it had one before, and where weights decay."""
     model = network()
-    rows = Recipe(steps=1, batch=1, lr=0.1).optimiser_of(model)
-    before = copy.deepcopy(model.get_parameter("0.weight"))
+    recipe = Recipe(steps=1, batch=1, lr=0.1, optimiser=kind, weight_decay=0.1, momentum=0.9)  # type: ignore[arg-type]
+    rows = recipe.optimiser_of(model)
+    loss(model, 0).backward()
+    rows.gather()
+    rows.step()
+    before, scale = copy.deepcopy(model.get_parameter("0.weight")), model.scale.item()
+    rows.zero_grad()
     model.scale.grad = torch.tensor(1.0)
     rows.gather()
     rows.step()
     assert torch.equal(model.get_parameter("0.weight"), before)
-    assert model.scale.item() == pytest.approx(0.4)
+    assert model.scale.item() != scale
+
+
+def test_what_is_remembered_of_some_parameters_only() -> None:
+    """As in a checkpoint of a model, a part of which had no gradient when each parameter was moved by itself."""
+    for known in (0, 1):
+        model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 4))
+        weights = list(model.parameters())[2 * known : 2 * known + 2]
+        rows = Recipe(steps=3, batch=4, lr=0.01).optimiser_of(model)
+        moments = {weight: dict.fromkeys(("exp_avg", "exp_avg_sq"), torch.ones_like(weight)) for weight in weights}
+        rows.remember({weight: {"step": torch.tensor(7.0)} | moments[weight] for weight in weights})
+        for weight, state in rows.states().items():
+            assert float(state["step"]) == 7
+            assert (state["exp_avg"] == float(any(weight is each for each in weights))).all()
+
+
+def test_parameters_that_were_put_elsewhere_are_taken_back() -> None:
+    model = network()
+    rows = Recipe(steps=3, batch=4, lr=0.01).optimiser_of(model)
+    model.double().float()
+    rows.adopt()
+    before = copy.deepcopy(model.get_parameter("3.weight"))
+    loss(model, 0).backward()
+    rows.gather()
+    rows.step()
+    assert not torch.equal(model.get_parameter("3.weight"), before)
+
+
+def test_a_part_of_a_model_is_stored_alone() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(1000, 1000))
+    rows = Recipe(steps=3, batch=4, lr=0.01).optimiser_of(model)
+    rows.release()
+    assert model[0].weight.untyped_storage().nbytes() == 4 * 6
+
+
+def test_parameters_with_gaps_and_of_two_precisions() -> None:
+    model = nn.ParameterList([torch.randn(10, 10)[:, :5], torch.randn(7), torch.randn(3, dtype=torch.float64)])
+    before = [weight.detach().clone() for weight in model]
+    rows = Recipe(steps=3, batch=4, lr=0.01).optimiser_of(model)
+    assert len(rows.all) == 2
+    for weight, value in zip(model, before, strict=True):
+        assert weight.dtype == value.dtype
+        assert torch.equal(weight, value)
+
+
+def test_a_model_that_is_frozen_is_refused() -> None:
+    with pytest.raises(InputError, match="Linear has no parameters that could learn"):
+        Recipe(steps=3, batch=4, lr=0.01).optimiser_of(nn.Linear(2, 2).requires_grad_(False))

@@ -23,17 +23,31 @@ def _is_low(inputs: Tensor) -> bool:
     return inputs.is_cuda and torch.is_autocast_enabled("cuda")
 
 
+def rectified_layers(layers: nn.Sequential, inputs: Tensor) -> Tensor:
+    """layers(inputs), in which a ReLU is taken together with the linear layer or convolution that it follows."""
+    if not _is_low(inputs):
+        return layers(inputs)  # type: ignore[no-any-return]
+    for layer, following in zip(layers, (*list(layers)[1:], None), strict=True):
+        if isinstance(layer, nn.ReLU):
+            continue
+        if not isinstance(following, nn.ReLU):
+            inputs = layer(inputs)
+        elif isinstance(layer, nn.Linear):
+            inputs = rectified(layer, inputs)
+        else:
+            inputs = rectified_maps(layer, inputs)  # type: ignore[arg-type]
+    return inputs
+
+
 # --- Products of matrices ---
 
 
 def rectified(layer: nn.Linear, inputs: Tensor) -> Tensor:
-    """relu(layer(inputs)), the ReLU taken where the product of matrices writes its result."""
-    if not _is_low(inputs):
-        return F.relu(layer(inputs))
+    """relu(layer(inputs)) under autocast on CUDA, the ReLU taken where the product of matrices writes its result."""
     low = torch.get_autocast_dtype("cuda")
     rows = inputs.to(low).flatten(0, -2)
     found: Tensor = LinearReLU.apply(rows, layer.weight.to(low), layer.bias.to(low))  # type: ignore[no-untyped-call]
-    return found.view(*inputs.shape[:-1], -1)
+    return found.view(*inputs.shape[:-1], found.shape[-1])
 
 
 class LinearReLU(torch.autograd.Function):
@@ -54,15 +68,16 @@ class LinearReLU(torch.autograd.Function):
         return slope @ weight, slope.T @ inputs, total
 
 
-def fed_forward(wide: nn.Linear, narrow: nn.Linear, inputs: Tensor) -> Tensor:
-    """narrow(relu(wide(inputs)))."""
+def fed_forward(layers: nn.Sequential, inputs: Tensor) -> Tensor:
+    """Two linear layers with a ReLU between them."""
     if not _is_low(inputs):
-        return narrow(F.relu(wide(inputs)))  # type: ignore[no-any-return]
+        return nn.Sequential.forward(layers, inputs)  # type: ignore[no-any-return, no-untyped-call]
     low = torch.get_autocast_dtype("cuda")
     rows = inputs.to(low).flatten(0, -2)
-    weights = (each.to(low) for layer in (wide, narrow) for each in (layer.weight, layer.bias))
-    found: Tensor = FeedForwardReLU.apply(rows, *weights)  # type: ignore[no-untyped-call]
-    return found.view(*inputs.shape[:-1], -1)
+    wide, _, narrow = layers
+    weights: Any = (wide.weight, wide.bias, narrow.weight, narrow.bias)
+    found: Tensor = FeedForwardReLU.apply(rows, *(each.to(low) for each in weights))  # type: ignore[no-untyped-call]
+    return found.view(*inputs.shape[:-1], found.shape[-1])
 
 
 class FeedForwardReLU(torch.autograd.Function):
@@ -95,7 +110,7 @@ def _gated_product(slopes: Tensor, weight: Tensor, lit: Tensor) -> tuple[Tensor,
     (rows, inner), channels, wide = slopes.shape, lit.shape[1], 128
     out, totals = torch.empty_like(lit), _room_for_totals(lit)
     with torch.cuda.device(slopes.device):
-        kernels.gated_product[(-(-channels // wide), len(totals))](
+        kernels.gated_product[(-(-channels // wide) * len(totals),)](
             *(slopes, weight, lit, out, totals, rows, inner, channels, PART, wide, 64), num_warps=4
         )
     return out, totals
@@ -113,20 +128,11 @@ def _(slopes: Tensor, weight: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
 # --- Convolutions ---
 
 
-def rectified_layers(layers: nn.Sequential, maps: Tensor) -> Tensor:
-    """Convolutions, each with the ReLU that follows it."""
-    for layer in list(layers)[::2]:
-        maps = rectified_maps(layer, maps)  # type: ignore[arg-type]
-    return maps
-
-
 def rectified_maps(layer: nn.Conv2d | nn.ConvTranspose2d, maps: Tensor) -> Tensor:
-    """relu(layer(maps)), the gradient of the bias taken in the same pass as that of the ReLU.
+    """relu(layer(maps)) under autocast on CUDA, the gradient of the bias taken in the same pass as that of the ReLU.
 
-    Kernels are square, without dilation and groups.
+    Kernels, strides and padding are alike along both axes; there is a bias, no dilation and no groups.
     """
-    if not _is_low(maps):
-        return F.relu(layer(maps))
     low = torch.get_autocast_dtype("cuda")
     maps, weight = maps.to(low), layer.weight.to(low)
     assert layer.bias is not None
@@ -178,7 +184,7 @@ def rectified_patches(maps: Tensor, weight: Tensor, bias: Tensor, stride: int, p
     cut = _patches if HAS_TRITON and maps.is_cuda and not maps.requires_grad else cut_patches
     patches = cut(maps, weight.shape[-1], stride, padding)
     found: Tensor = LinearReLU.apply(patches.flatten(0, 2), kernels, bias)  # type: ignore[no-untyped-call]
-    return found.view(*patches.shape[:3], -1).permute(0, 3, 1, 2)
+    return found.view(*patches.shape[:3], len(weight)).permute(0, 3, 1, 2)
 
 
 def cut_patches(maps: Tensor, side: int, stride: int, padding: int) -> Tensor:
@@ -200,9 +206,9 @@ def _patches(maps: Tensor, side: int, stride: int, padding: int) -> Tensor:
     (_, channels, *size), (count, *places, numbers) = maps.shape, out.shape
     rows = count * places[0] * places[1]
     with torch.cuda.device(maps.device):  # Triton goes by the one in use
-        kernels.patches[(-(-rows // kernels.BACK),)](
+        kernels.patches[(-(-rows // kernels.FEW),)](
             *(maps, out, rows, *places, *size, stride, padding),
-            *(channels, side, numbers, 1 << (numbers - 1).bit_length(), kernels.BACK),
+            *(channels, side, numbers, 1 << (numbers - 1).bit_length(), kernels.FEW),
         )
     return out
 
@@ -249,21 +255,21 @@ def _(slopes: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
 # --- The end of a decoder ---
 
 
-def sums_of_rectified(convolution: nn.Conv2d | nn.ConvTranspose2d, sums: nn.Conv2d, maps: Tensor) -> Tensor:
-    """sums(relu(convolution(maps))), where `sums` is a 1x1 convolution to few channels.
+def decoded(layers: nn.Sequential, maps: Tensor) -> Tensor:
+    """layers(maps), which end with a convolution, its ReLU, and a 1x1 convolution to few channels.
 
     In the decoder of Slot Attention the map between the two is the largest there is, 1.5 GB for eleven slots at 128
     pixels: it is read once in each direction.
     """
+    largest: Any = layers[-3]
+    sums: Any = layers[-1]
     low = _is_low(maps) and torch.get_autocast_dtype("cuda") == torch.bfloat16
-    few = sums.out_channels <= 16 and convolution.out_channels in (16, 32, 64, 128)
+    few = sums.kernel_size == (1, 1) and sums.out_channels <= 16 and largest.out_channels in (16, 32, 64, 128)
     if not (HAS_TRITON and low and few):
-        lit = F.relu(convolution(maps))
-        return F.linear(lit.permute(0, 2, 3, 1), sums.weight.flatten(1), sums.bias).permute(0, 3, 1, 2)
-    raw = _without_bias(convolution, maps).to(torch.bfloat16).permute(0, 2, 3, 1).contiguous()
-    assert convolution.bias is not None
-    assert sums.bias is not None
-    drawn: Tensor = _sums(raw, convolution.bias.float(), sums.weight.flatten(1).float(), sums.bias.float())
+        return rectified_layers(layers, maps)
+    maps = rectified_layers(layers[:-3], maps)  # type: ignore[arg-type]
+    raw = _without_bias(largest, maps).to(torch.bfloat16).permute(0, 2, 3, 1).contiguous()
+    drawn: Tensor = _sums(raw, largest.bias.float(), sums.weight.flatten(1).float(), sums.bias.float())
     return drawn.permute(0, 3, 1, 2)
 
 
@@ -307,7 +313,7 @@ def _slopes(slopes: Tensor, maps: Tensor, bias: Tensor, weight: Tensor) -> tuple
     with torch.cuda.device(maps.device):
         kernels.backward[(PROGRAMS,)](
             *(slopes, maps, bias, weight.contiguous(), out, of_weight, of_bias, of_offset),
-            *(rows, channels, count, kernels.BACK, wide),
+            *(rows, channels, count, kernels.FEW, wide),
         )
     return out, of_bias.sum(0), of_weight.sum(0)[:count], of_offset.sum(0)[:count]
 

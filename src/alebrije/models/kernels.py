@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 ROWS = 128  # that a program holds at a time
-BACK = 64  # the same on the way back, where it holds gradients too
+FEW = 64  # the same where it holds more of each row
 WIDTH = 16  # sums at most; a product of matrices has no narrower side
 
 
@@ -74,8 +74,10 @@ def gated_product(
     slopes, weight, lit, out, totals, rows, K, C, R: tl.constexpr, W: tl.constexpr, D: tl.constexpr
 ):  # fmt: skip
     """slopes [rows, K] @ weight [K, C] where `lit` [rows, C] is above zero, else none, and its sums over R rows."""
-    channel = tl.program_id(0) * W + tl.arange(0, W)
-    row = tl.program_id(1).to(tl.int64) * R + tl.arange(0, R)[:, None]
+    blocks = tl.cdiv(C, W)  # of channels, side by side: they share the slopes
+    block, part = tl.program_id(0) % blocks, tl.program_id(0) // blocks
+    channel = block * W + tl.arange(0, W)
+    row = part.to(tl.int64) * R + tl.arange(0, R)[:, None]
     inside = (row < rows) & (channel[None, :] < C)
     kept = tl.zeros([R, W], tl.float32)
     for first in range(0, K, D):
@@ -85,7 +87,7 @@ def gated_product(
         kept = tl.dot(slope, tl.load(weight + at[:, None] * C + channel[None, :], mask=mask, other=0.0), kept)
     kept = tl.where(tl.load(lit + row * C + channel[None, :], mask=inside, other=0.0).to(tl.float32) <= 0, 0.0, kept)
     tl.store(out + row * C + channel[None, :], kept, mask=inside)
-    tl.store(totals + tl.program_id(1) * C + channel, tl.sum(kept, 0), mask=channel < C)
+    tl.store(totals + part * C + channel, tl.sum(kept, 0), mask=channel < C)
 
 
 @triton.jit

@@ -12,7 +12,7 @@ On CUDA, `model.to(memory_format=torch.channels_last)` makes all convolutions ru
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
-from alebrije.models.fused import rectified, rectified_layers, sums_of_rectified
+from alebrije.models.fused import decoded, rectified_layers
 from alebrije.models.learner import Batch, Losses
 
 Grid = Literal["unit", "signed", "half-pixel"]
@@ -253,8 +253,7 @@ class ConvolutionalEncoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """The features of all places, row by row."""
         features = self.positions(rectified_layers(self.convolutions, images))
-        norm, wide, _, narrow = self.mlp
-        return narrow(rectified(wide, norm(features.permute(0, 2, 3, 1).flatten(1, 2))))  # type: ignore[no-any-return, arg-type]
+        return rectified_layers(self.mlp, features.permute(0, 2, 3, 1).flatten(1, 2))
 
 
 class BroadcastDecoder(nn.Module):
@@ -300,11 +299,7 @@ class BroadcastDecoder(nn.Module):
         """What each slot looks like, and how strongly it claims each place."""
         maps = slots.flatten(0, 1)[:, :, None, None].expand(-1, -1, self.side, self.side)  # [B * K, D, h, w]
         maps = self.positions(maps)
-        layers: Any = self.layers  # convolutions with their ReLUs, the largest last, and the output layer
-        if self.head == 1:
-            maps = sums_of_rectified(layers[-3], layers[-1], rectified_layers(layers[:-3], maps))
-        else:
-            maps = layers[-1](rectified_layers(layers[:-1], maps))
+        maps = decoded(self.layers, maps)
         drawn = maps.view(*slots.shape[:2], *maps.shape[1:])  # [B, K, 4, H, W]
         return drawn[:, :, :3], drawn[:, :, 3:]
 

@@ -139,8 +139,7 @@ class FeedForward(nn.Sequential):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """[..., D] -> [..., D]."""
-        wide, _, narrow = self
-        return fed_forward(wide, narrow, tokens)  # type: ignore[arg-type]
+        return fed_forward(self, tokens)
 
 
 class Block(nn.Module):

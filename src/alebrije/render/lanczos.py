@@ -45,7 +45,6 @@ class _Filter:
     stops: int
     band: Tensor  # [group, 10 * group + 2 * margin]: the vertical weights far from the frame
     gain: Tensor  # [size]: what the vertical weights are multiplied by where the frame cuts some of them off
-    weights: Tensor  # [size, 10 * size]: the same of all pixels, in full
 
 
 @lru_cache(maxsize=8)
@@ -68,7 +67,7 @@ def _filter(size: int, device: torch.device) -> _Filter:
     def tensor(values: NDArray[np.float64]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=device).contiguous()  # lookups want whole rows
 
-    return _Filter(tensor(np.concatenate(sums)), stops, tensor(band), tensor(1 / np.array(seen)), tensor(weights))
+    return _Filter(tensor(np.concatenate(sums)), stops, tensor(band), tensor(1 / np.array(seen)))
 
 
 def _front(left: Tensor, right: Tensor, column: Tensor) -> Tensor:
@@ -183,16 +182,21 @@ def shrink_spans(left: Tensor, right: Tensor, colors: Tensor, size: int) -> Tens
     return images.flatten(3)[:, :, REACH:-REACH, :size]
 
 
+@lru_cache(maxsize=8)
+def _down_weights(size: int, device: torch.device) -> Tensor:
+    return torch.tensor(lanczos_weights(size), dtype=torch.float32, device=device)
+
+
 def _shrink_on_gpu(left: Tensor, right: Tensor, colors: Tensor, size: int) -> Tensor:
     from alebrije.render import kernels
 
-    weights = _filter(size, left.device)
+    across, down = _filter(size, left.device).sums, _down_weights(size, left.device)
     stops, palette = torch.cat([left, right], dim=1), F.pad(colors, (0, 0, 1, 0))
     images = torch.empty(len(left), 3, size, size, dtype=torch.uint8, device=left.device)
     grid = len(left), math.ceil(size / kernels.ROWS), math.ceil(size / _TILE)
     with torch.cuda.device(left.device):  # Triton goes by the one in use
         kernels.shrink[grid](
-            *(stops, palette, weights.sums, weights.weights, images, left.shape[1], size, size * FINE, _HALF),
+            *(stops, palette, across, down, images, left.shape[1], size, size * FINE, _HALF),
             *(FINE, _MARGIN, _TILE, kernels.ROWS, kernels.LINES),
             num_warps=kernels.WARPS,
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from alebrije.errors import InputError
 from alebrije.render.frames import Frames
-from alebrije.render.lanczos import FINE, shrink_spans
+from alebrije.render.lanczos import FINE, HAS_TRITON, shrink_spans
 from alebrije.render.outlines import OUTLINES, covered_spans, painted_spans, sides_of
 from alebrije.scenes import Scenes, Vocabulary
 
@@ -21,7 +21,7 @@ Channels = Literal["released", "rgb"]
 
 # Scenes drawn at a time: as many as keep a processor's cache in use, or an accelerator busy.
 _AT_A_TIME = {"cpu": 64}
-_AT_A_TIME_ELSEWHERE = 4096
+_AT_A_TIME_ELSEWHERE = 4096 if HAS_TRITON else 1024
 
 
 def render_sprites(

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from alebrije.errors import DivergedError, InputError
 from alebrije.models.learner import Batch, Losses
 from alebrije.train.checkpoints import checkpoints, load, save
+from alebrije.train.compiling import compiled
 from alebrije.train.crew import Crew
 from alebrije.train.history import History
 from alebrije.train.recipe import Recipe
@@ -29,8 +30,6 @@ from alebrije.train.stopping import Stopping
 Check = Callable[[nn.Module], dict[str, float]]
 Progress = Callable[[int, int, float, dict[str, float]], object]  # step, of how many, images per second, losses
 
-# of the compiler: many small kernels side by side in one, and parts of the sums of layer norms as large as is quickest
-OPTIONS = ("combo_kernels", "triton.mix_order_reduction_autotune_split_size")
 PLAIN_STEPS = 3  # before the step is captured: compiling, tuning and the optimiser's first state happen there
 
 
@@ -94,6 +93,7 @@ def train(
                 stride.see_that_all_are_numbers(newest[-1] if newest else None)
             if looks and check is not None:
                 history.add(step, looked_at(model, check, crew))
+                optimiser.adopt()
             if saves:
                 states = crew.random_states()
                 if crew.rank == 0:
@@ -103,6 +103,7 @@ def train(
             clock += time.perf_counter() - paused
             stopping.obey()
     crew.leave()
+    optimiser.release()
     return model.eval()
 
 
@@ -113,11 +114,6 @@ def looked_at(model: nn.Module, check: Check, crew: Crew) -> dict[str, float]:
         found = check(model)
     model.train()
     return found
-
-
-def options() -> dict[str, Any]:
-    """Those of OPTIONS that this version of the compiler has."""
-    return dict.fromkeys(set(OPTIONS) & set(torch._inductor.list_options()), True)
 
 
 @dataclass(eq=False)
@@ -144,7 +140,7 @@ class Stride:
         self.step = torch.tensor(float(self.number), device=device)
         self.bad = torch.tensor(float("inf"), device=device)  # the first step whose loss was no number
         loss: Any = self.model.training_loss
-        self.loss: Callable[[Batch, Tensor], Losses] = torch.compile(loss, options=options()) if self.fast else loss
+        self.loss: Callable[[Batch, Tensor], Losses] = compiled(loss) if self.fast else loss
 
     def take(self, batch: Batch) -> None:
         """Learn from a batch of uint8 images and what else there is."""

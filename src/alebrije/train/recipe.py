@@ -92,14 +92,17 @@ class Recipe:
 
     def optimiser_of(self, model: nn.Module) -> Rows:
         """Adam or SGD on rows of parameters, one for each learning rate; rates are tensors beside the parameters."""
-        groups: dict[tuple[str, float, Betas], list[nn.Parameter]] = {}
+        groups: dict[tuple[str, float, Betas, torch.dtype], list[nn.Parameter]] = {}
         for name, weight in model.named_parameters():
             if weight.requires_grad:
                 part = name.partition(".")[0] if self.clip_each else ""
-                groups.setdefault((part, _of_part(self.lr, name), _of_part(self.betas, name)), []).append(weight)
+                kind = part, _of_part(self.lr, name), _of_part(self.betas, name), weight.dtype
+                groups.setdefault(kind, []).append(weight)
+        if not groups:
+            raise InputError(f"{type(model).__name__} has no parameters that could learn")
         rows: dict[str, list[Row]] = {}
         options: list[dict[str, Any]] = []
-        for (part, lr, betas), weights in groups.items():
+        for (part, lr, betas, _), weights in groups.items():
             row = Row(weights)
             rows.setdefault(part, []).append(row)
             option = {"params": [row.values], "lr": torch.tensor(lr, device=row.values.device), "peak": lr}

@@ -24,6 +24,7 @@ class Row:
 
     def __init__(self, weights: Sequence[nn.Parameter]) -> None:
         self.weights = list(weights)
+        self.strides = [torch.empty_like(weight).stride() for weight in self.weights]  # as it lies, but without gaps
         sizes = [-(-weight.numel() // _ALIGNED) * _ALIGNED for weight in self.weights]
         self.starts = [sum(sizes[:index]) for index in range(len(sizes))]
         self.values = nn.Parameter(self.weights[0].new_zeros(sum(sizes)))
@@ -34,8 +35,8 @@ class Row:
 
     def parts(self, row: Tensor) -> list[Tensor]:
         """The part of a row that belongs to each parameter, laid out as it is."""
-        pairs = zip(self.weights, self.starts, strict=True)
-        return [row.as_strided(weight.shape, weight.stride(), start) for weight, start in pairs]
+        places = zip(self.weights, self.strides, self.starts, strict=True)
+        return [row.as_strided(weight.shape, stride, start) for weight, stride, start in places]
 
     def gather(self) -> None:
         """Bring the gradients of the parameters together; where there is none, it is zero."""
@@ -49,16 +50,23 @@ class Row:
         return [shared | {key: parts[index] for key, parts in own.items()} for index in range(len(self.weights))]
 
     def state(self, states: Sequence[State]) -> State:
-        """The other way round."""
+        """The other way round; a parameter of which nothing is remembered has zeros."""
+        known = [(weight, state) for weight, state in zip(self.weights, states, strict=True) if state]
         made: State = {}
-        for key, first in states[0].items():
-            if first.shape != self.weights[0].shape or key == "step":
-                made[key] = first.to(self.values.device)
+        for key, tensor in known[0][1].items() if known else ():
+            if tensor.shape != known[0][0].shape or key == "step":
+                made[key] = tensor.to(self.values.device)
                 continue
             made[key] = torch.zeros_like(self.values.data)
             for part, state in zip(self.parts(made[key]), states, strict=True):
-                part.copy_(state[key])
+                if key in state:
+                    part.copy_(state[key])
         return made
+
+    def idle(self) -> list[Tensor]:
+        """The values of the parameters that have no gradient."""
+        pairs = zip(self.weights, self.parts(self.values.data), strict=True)
+        return [part for weight, part in pairs if weight.grad is None]
 
 
 @dataclass(eq=False)
@@ -91,8 +99,24 @@ class Rows:
         return {part: [row.values for row in rows] for part, rows in self.rows.items()}
 
     def step(self) -> None:
-        """Move the parameters by the gradients that were gathered."""
+        """Move the parameters by the gradients that were gathered; those that have none stay."""
+        idle = [(part, part.clone()) for row in self.all for part in row.idle()]
         self.optimiser.step()
+        for part, before in idle:
+            part.copy_(before)
+
+    def adopt(self) -> None:
+        """Take back parameters that were put elsewhere, as by a change of device or precision and back."""
+        for row in self.all:
+            for weight, part in zip(row.weights, row.parts(row.values.data), strict=True):
+                if weight.data_ptr() != part.data_ptr():
+                    weight.data = part.copy_(weight.data)
+
+    def release(self) -> None:
+        """Give every parameter memory of its own again: a part of a model should not hold, or store, all of it."""
+        for row in self.all:
+            for weight in row.weights:
+                weight.data = weight.data.clone()
 
     def states(self) -> dict[nn.Parameter, State]:
         """What is remembered of every parameter."""
@@ -104,5 +128,5 @@ class Rows:
     def remember(self, states: Mapping[nn.Parameter, State]) -> None:
         """Go on from there."""
         for row in self.all:
-            if row.weights[0] in states:
-                self.optimiser.state[row.values] = row.state([states[weight] for weight in row.weights])
+            if state := row.state([states.get(weight, {}) for weight in row.weights]):
+                self.optimiser.state[row.values] = state
