@@ -283,7 +283,7 @@ class BroadcastDecoder(nn.Module):
             raise InputError(
                 f"{upsamplings} upsamplings draw images of a multiple of {2**upsamplings} pixels, not {size}"
             )
-        self.side, self.head = size // 2**upsamplings, head
+        self.side = size // 2**upsamplings
         self.positions = SoftPositions(slots, grid)
         layers: list[nn.Module] = []
         for layer in range(upsamplings + convolutions):
