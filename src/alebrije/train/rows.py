@@ -65,8 +65,7 @@ class Row:
 
     def idle(self) -> list[Tensor]:
         """The values of the parameters that have no gradient."""
-        pairs = zip(self.weights, self.parts(self.values.data), strict=True)
-        return [part for weight, part in pairs if weight.grad is None]
+        return [weight.data for weight in self.weights if weight.grad is None]
 
 
 @dataclass(eq=False)
