@@ -130,6 +130,7 @@ class TestRefusals:
             ("beta-vae", ("--alpha", "0.2"), "there is no alpha to choose"),
             ("beta-vae", ("--set", "steps"), "--set takes name=value, such as steps=20000, not 'steps'"),
             ("beta-vae", ("--set", "steps="), "--set takes name=value"),
+            ("beta-vae", ("--set",), "--set takes name=value, such as steps=20000, not ''"),
             ("beta-vae", ("--set", "steps=3", "lr=1", "--set", "steps=4"), "--set gives steps twice"),
             ("beta-vae", ("--set", "=3"), "--set takes name=value"),
             ("beta-vae", ("--set", "steps=1e3"), "steps must be a whole number, not '1e3'"),

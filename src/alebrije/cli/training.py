@@ -153,7 +153,7 @@ class Train:
             print(f"trained for {made.recipe.steps:,} steps; {_last_look(self.out)}written to {self.out}")
 
     def _settings(self) -> dict[str, str]:
-        pairs = [one.partition("=") for several in self.set for one in several]
+        pairs = [one.partition("=") for several in self.set for one in several or ("",)]
         for name, sign, value in pairs:
             if not (name and sign and value):
                 raise InputError(f"--set takes name=value, such as steps=20000, not {name + sign + value!r}")
