@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from alebrije import __version__, metrics, worlds
 from alebrije.models import Batch
+from alebrije.models.state_space import SSMVAE, SSMSlot, StateSpace
 from alebrije.studies.training import carry_out, grouping_scores, prediction_errors
 from alebrije.train import checkpoints
 from alebrije.train.plan import Plan, plan
@@ -44,7 +45,8 @@ def runs() -> dict[str, Callable[[], Plan]]:
             settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "oracle" else {})
             made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
         twice = {"steps": 40_000}
-        made[f"svib/ssm-slot-long/{alpha}"] = lambda a=alpha, s=twice: plan("ssm-slot", alpha=a, settings=s)  # type: ignore[misc]
+        for name in ("long", "again"):  # the same twice: on a GPU rounding alone makes another run of it
+            made[f"svib/ssm-slot-{name}/{alpha}"] = lambda a=alpha, s=twice: plan("ssm-slot", alpha=a, settings=s)  # type: ignore[misc]
         late = {"steps": 40_000, "warmup": 7_500, "half_life": 62_500}  # the recipe of the release, a quarter as long
         made[f"svib/ssm-slot-slow/{alpha}"] = lambda a=alpha, s=late: plan(  # type: ignore[misc]
             "ssm-slot", preset_name="paper", alpha=a, images=0, settings=s
@@ -74,10 +76,41 @@ def imagination(made: Plan, model: nn.Module, device: torch.device) -> tuple[dic
         found[f"{name} error"] = float(errors.mean())
         found[f"{name} standard error"] = float(errors.std() / len(errors) ** 0.5)
         found[f"{name} error of the source unchanged"] = float(unchanged.mean())
+        if isinstance(model, StateSpace):
+            found[f"{name} error by part"] = by_part(model, batch)
         few = {key: seen(tensor[:10]) for key, tensor in batch.items()}
         predicted = model.predict(few)  # type: ignore[operator]
         rows += [few["source"], few["target"], predicted]
     return found, torch.stack(rows)
+
+
+def by_part(model: StateSpace, batch: Batch) -> dict[str, float]:
+    """Where a state-space model errs: what its encoder, its dynamics and its probe draw, each from what is right."""
+    errors: dict[str, list[Tensor]] = {}
+    for first in range(0, len(batch["source"]), 50):
+        source, target = (seen(batch[name][first : first + 50]) for name in ("source", "target"))
+        before, after, draw = latents(model, source, target)
+        expected = model.dynamics(before)
+        drawn = {
+            "source, encoded and drawn again": (draw(before), source),
+            "target, encoded and drawn again": (draw(after), target),
+            "target, imagined and drawn by the encoder's own decoder": (draw(expected), target),
+            "target, encoded and drawn by the probe": (model.decoder(after), target),
+            "target, imagined and drawn by the probe": (model.decoder(expected), target),
+        }
+        for name, (image, right) in drawn.items():
+            errors.setdefault(name, []).append((image.float().clamp(0, 1) - right).square().flatten(1).sum(1))
+    return {name: float(torch.cat(each).mean()) for name, each in errors.items()}
+
+
+def latents(model: StateSpace, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """The latents [B, K, D] of source and target, and what draws images from such."""
+    if isinstance(model, SSMSlot):
+        before, after = model.encoder(torch.stack((source, target), 1)).unbind(1)
+        return before, after, lambda slots: model.encoder.draw(slots)[0]
+    assert isinstance(model, SSMVAE)
+    before, after = model.encoder(torch.cat((source, target)))[0][:, None].chunk(2)
+    return before, after, lambda vector: model.encoder.draw(vector[:, 0])
 
 
 def grouping(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[str, Any], Tensor]:

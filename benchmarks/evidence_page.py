@@ -37,11 +37,12 @@ TITLES = {
     "oracle-unmixed": "Oracle of the text",
     "oracle-slow": "Oracle, recipe of the release",
     "ssm-slot-long": "SSM-Slot, twice the steps",
+    "ssm-slot-again": "SSM-Slot, twice the steps, again",
     "ssm-slot-slow": "SSM-Slot, recipe of the release",
 }
 PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle")
-PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-slow"), "SSM-Slot")
-COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], "black", "gold"), strict=False))
+PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-slow"), "SSM-Slot")
+COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], "black", "gold", "teal"), strict=False))
 
 
 def records(group: str) -> list[Record]:
@@ -51,12 +52,7 @@ def records(group: str) -> list[Record]:
 
 def model_of(record: Record) -> str:
     """The model of a run; one with other parts, by another recipe or for longer than the rest is one of its own."""
-    plan = record["plan"]
-    if plan["model"] == "ssm-slot" and plan["recipe"]["steps"] > 20_000:
-        return "ssm-slot-slow" if plan["preset"] == "paper" else "ssm-slot-long"
-    if plan["model"] == "oracle" and not plan["settings"]["mixing"]:
-        return "oracle-unmixed"
-    return "oracle-slow" if plan["model"] == "oracle" and plan["preset"] == "paper" else str(plan["model"])
+    return str(record["run"].split("/")[1])
 
 
 def published(name: str) -> list[dict[str, str]]:

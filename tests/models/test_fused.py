@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alebrije.models import fused
+from alebrije.models import fused, slot_attention
 from alebrije.models.fused import (
     HAS_TRITON,
+    Contest,
     ConvolutionReLU,
     FeedForwardReLU,
     LinearReLU,
@@ -24,7 +25,7 @@ from alebrije.models.fused import (
     rectified_maps,
     rectified_patches,
 )
-from alebrije.models.slot_attention import BroadcastDecoder, SlotAttentionAutoencoder
+from alebrije.models.slot_attention import BroadcastDecoder, SlotAttention, SlotAttentionAutoencoder
 from alebrije.models.transformer import FeedForward
 
 Function = Callable[[Tensor], Tensor]
@@ -71,6 +72,19 @@ def test_gradients_of_two_layers_with_a_relu_between() -> None:
     torch.testing.assert_close(FeedForwardReLU.apply(*given), expected)
 
 
+@pytest.mark.parametrize("on_sum", [False, True])
+def test_gradients_of_a_contest(on_sum: bool) -> None:
+    torch.manual_seed(0)
+    queries, inputs = given = [
+        torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 4), (2, 6, 4))
+    ]
+    assert torch.autograd.gradcheck(lambda *each: Contest.apply(*each, 0.3, on_sum), given)
+    grouping = SlotAttention(4, 4, projections=4, hidden=0, epsilon=0.3, epsilon_on="sum" if on_sum else "attention")
+    attention = torch.softmax(queries @ inputs.mT, 1)
+    expected = grouping.weigh(attention) @ inputs, attention
+    torch.testing.assert_close(Contest.apply(*given, 0.3, on_sum), expected)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_gradients_of_a_rectified_convolution(transposed: bool) -> None:
     torch.manual_seed(0)
@@ -97,7 +111,7 @@ def test_a_convolution_as_a_product_of_patches(stride: int) -> None:
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way that layers go under autocast on CUDA, in float32 and without kernels."""
-    monkeypatch.setattr(fused, "_is_low", lambda inputs: True)
+    monkeypatch.setattr(fused, "is_low", lambda inputs: True)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float32)
 
 
@@ -107,12 +121,15 @@ def test_layers_are_those_of_a_sequence(count: int) -> None:
     torch.manual_seed(0)
     maps = nn.Sequential(nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.ConvTranspose2d(8, 4, 5, 2, 2, 1), nn.ReLU())
     end = nn.Sequential(*maps, nn.Conv2d(4, 4, 1))
+    short = nn.Sequential(nn.Conv2d(3, 4, 5, padding=2), nn.ReLU(), nn.Conv2d(4, 4, 1))
     tokens = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 5))
     feed = FeedForward(6, times=3)
     for function, layers, shape in (
         (rectified_layers, maps, (count, 3, 8, 6)),
         (rectified_layers, end, (count, 3, 8, 6)),
         (decoded, end, (count, 3, 8, 6)),
+        (decoded, short, (count, 3, 8, 6)),
+        (rectified_layers, nn.Sequential(), (count, 3)),
         (rectified_layers, tokens, (count, 7, 6)),
         (fed_forward, feed, (count, 7, 6)),
     ):
@@ -134,6 +151,25 @@ def test_the_layers_are_compiled_in_one_piece() -> None:
     for layers, inputs in ((decoder, torch.randn(2, 3, 16)), (FeedForward(8), torch.randn(2, 5, 8))):
         found = torch.compile(layers, backend="aot_eager", fullgraph=True)(inputs)
         torch.testing.assert_close(found, layers(inputs))
+
+
+@pytest.mark.parametrize("bilevel", [False, True])
+def test_slots_win_the_same(monkeypatch: pytest.MonkeyPatch, bilevel: bool) -> None:
+    torch.manual_seed(0)
+    how = {"epsilon": 1.0, "epsilon_on": "sum", "bilevel": True} if bilevel else {}
+    grouping = SlotAttention(8, 6, projections=8, hidden=8, **how)
+    inputs, slots = torch.randn(3, 20, 8, requires_grad=True), torch.randn(3, 4, 6)
+    found = []
+    for low in (False, True):
+        monkeypatch.setattr(slot_attention, "is_low", lambda inputs, low=low: low)
+        monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float32)
+        compiled = torch.compile(grouping, backend="aot_eager", fullgraph=True)
+        for function in (grouping, compiled):
+            made, attention = function(inputs, slots)
+            found.append([made, attention, *gradients(made.square().sum() + attention[0, 0, 0], grouping, inputs)])
+        torch._dynamo.reset()
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], rtol=1e-4, atol=1e-5)
 
 
 def test_elsewhere_every_layer_is_called() -> None:
@@ -187,6 +223,21 @@ def test_two_layers_with_a_relu_between_on_cuda(length: int) -> None:
     pair = nn.Sequential(nn.Linear(192, 768), nn.ReLU(), nn.Linear(768, 192)).cuda()
     inputs = torch.randn(4, length, 192, device="cuda", requires_grad=True)
     see_that_it_is_as_close(lambda x: fed_forward(pair, x), pair, pair, inputs)
+
+
+@ON_GPU
+@pytest.mark.parametrize("slots", [2, 11])
+def test_slots_win_the_same_on_cuda(monkeypatch: pytest.MonkeyPatch, slots: int) -> None:
+    torch.manual_seed(0)
+    grouping = SlotAttention(64, 64, projections=128, hidden=256).cuda()
+    inputs, initial = torch.randn(4, 1000, 64, device="cuda", requires_grad=True), torch.randn(4, slots, 64).cuda()
+
+    def plain(inputs: Tensor) -> Tensor:
+        with monkeypatch.context() as patch:
+            patch.setattr(slot_attention, "is_low", lambda inputs: False)
+            return grouping(inputs, initial)[0]
+
+    see_that_it_is_as_close(lambda inputs: grouping(inputs, initial)[0], plain, grouping, inputs)
 
 
 @WITH_TRITON

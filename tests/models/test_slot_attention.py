@@ -399,6 +399,7 @@ def learn_two_squares(
     lr: float,
     steps: int,
     decay: int,
+    batch: int = 16,
     seed: int = 0,
     **world: float,
 ) -> tuple[float, float]:
@@ -406,7 +407,7 @@ def learn_two_squares(
     optimiser = torch.optim.Adam(model.parameters(), lr, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (steps - step) / decay))
     for step in range(steps):
-        images, _ = two_squares(16, seed=seed * 10**7 + step, **world)
+        images, _ = two_squares(batch, seed=seed * 10**7 + step, **world)
         loss = model.training_loss({"images": images}, torch.tensor(float(step)))["loss"]
         optimiser.zero_grad()
         loss.backward()
@@ -439,9 +440,9 @@ def test_slot_attention_tells_two_squares_apart_from_random_slots() -> None:
 
 
 def test_bo_qsa_finds_two_squares_and_their_ground() -> None:
-    """Seeds 0 to 2 end at 0.998 or more, with the ground and without it."""
+    """Seeds 0 to 2 end at 0.972 or more, with the ground and without it."""
     torch.manual_seed(0)
     model = BoQsaAutoencoder(**SMALL, projections=32, drop_path=0.0, noise_steps=600)
-    whole, foreground = learn_two_squares(model, lr=4e-3, steps=3000, decay=1000)
+    whole, foreground = learn_two_squares(model, lr=4e-3, steps=3000, decay=1000, batch=8)
     assert whole > 0.9
     assert foreground > 0.9

@@ -7,6 +7,7 @@ one or two. Elsewhere than under autocast on CUDA, the same functions are the pl
 from __future__ import annotations
 
 from importlib.util import find_spec
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -18,16 +19,16 @@ PART = 128  # rows whose gradients are added up in one program
 HAS_TRITON = find_spec("triton") is not None
 
 
-def _is_low(inputs: Tensor) -> bool:
+def is_low(inputs: Tensor) -> bool:
     """Whether this is CUDA under autocast."""
     return inputs.is_cuda and torch.is_autocast_enabled("cuda")
 
 
 def rectified_layers(layers: nn.Sequential, inputs: Tensor) -> Tensor:
     """layers(inputs), in which a ReLU is taken together with the linear layer or convolution that it follows."""
-    if not _is_low(inputs):
+    if not is_low(inputs):
         return layers(inputs)  # type: ignore[no-any-return]
-    for layer, following in zip(layers, (*list(layers)[1:], None), strict=True):
+    for layer, following in zip_longest(layers, list(layers)[1:]):
         if isinstance(layer, nn.ReLU):
             continue
         if not isinstance(following, nn.ReLU):
@@ -70,7 +71,7 @@ class LinearReLU(torch.autograd.Function):
 
 def fed_forward(layers: nn.Sequential, inputs: Tensor) -> Tensor:
     """Two linear layers with a ReLU between them."""
-    if not _is_low(inputs):
+    if not is_low(inputs):
         return nn.Sequential.forward(layers, inputs)  # type: ignore[no-any-return, no-untyped-call]
     low = torch.get_autocast_dtype("cuda")
     rows = inputs.to(low).flatten(0, -2)
@@ -123,6 +124,47 @@ def _room_for_totals(lit: Tensor) -> Tensor:
 @_gated_product.register_fake
 def _(slopes: Tensor, weight: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(lit), _room_for_totals(lit)
+
+
+# --- Attention in which slots compete ---
+
+
+def won(queries: Tensor, inputs: Tensor, epsilon: float, on_sum: bool) -> tuple[Tensor, Tensor]:
+    """What slots win of inputs that are keys and values at once, under autocast on CUDA.
+
+    Queries [B, K, C] and inputs [B, N, C] to means [B, K, C] and attention [B, K, N]; `epsilon` is added to the
+    attention or to its sum over the inputs.
+    """
+    low = torch.get_autocast_dtype("cuda")
+    found: tuple[Tensor, Tensor] = Contest.apply(queries.to(low), inputs.to(low), epsilon, on_sum)  # type: ignore[no-untyped-call]
+    return found
+
+
+class Contest(torch.autograd.Function):
+    """Inputs share their attention out over slots, and each slot takes the weighted mean of what it won.
+
+    The gradient of the inputs, the largest there is, is made by one product instead of two and a sum.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, inputs: Tensor, epsilon: float, on_sum: bool) -> tuple[Tensor, Tensor]:
+        """The means [B, K, C] and the attention [B, K, N]."""
+        attention = torch.softmax(queries @ inputs.mT, 1, dtype=torch.promote_types(queries.dtype, torch.float32))
+        shares = attention if on_sum else attention + epsilon
+        total = shares.sum(-1, keepdim=True) + (epsilon if on_sum else 0.0)
+        weights = (shares / total).to(inputs.dtype)
+        ctx.save_for_backward(queries, inputs, attention, weights, total)
+        return weights @ inputs, attention
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of queries and inputs."""
+        (of_means, of_attention), (queries, inputs, attention, weights, total) = slopes, ctx.saved_tensors
+        of_weights = (of_means @ inputs.mT).to(attention.dtype)
+        of_shares = (of_weights - (of_weights * weights).sum(-1, keepdim=True)) / total + of_attention
+        of_logits = (attention * (of_shares - (attention * of_shares).sum(1, keepdim=True))).to(inputs.dtype)
+        of_inputs = torch.cat((weights, of_logits), 1).mT @ torch.cat((of_means, queries), 1)
+        return of_logits @ inputs, of_inputs, None, None
 
 
 # --- Convolutions ---
@@ -263,7 +305,7 @@ def decoded(layers: nn.Sequential, maps: Tensor) -> Tensor:
     """
     largest: Any = layers[-3]
     sums: Any = layers[-1]
-    low = _is_low(maps) and torch.get_autocast_dtype("cuda") == torch.bfloat16
+    low = is_low(maps) and torch.get_autocast_dtype("cuda") == torch.bfloat16
     few = sums.kernel_size == (1, 1) and sums.out_channels <= 16 and largest.out_channels in (16, 32, 64, 128)
     if not (HAS_TRITON and low and few):
         return rectified_layers(layers, maps)

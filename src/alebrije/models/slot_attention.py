@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
-from alebrije.models.fused import decoded, rectified_layers
+from alebrije.models.fused import decoded, is_low, rectified_layers, won
 from alebrije.models.learner import Batch, Losses
 
 Grid = Literal["unit", "signed", "half-pixel"]
@@ -128,16 +128,21 @@ class SlotAttention(nn.Module):
 
     def step(self, slots: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """One step: the slots [B, K, D] compete for the values [B, N, V], and each is updated by what it won."""
-        attention = self.attend(slots, keys)  # [B, K, N]
-        updates = self.weigh(attention) @ values  # [B, K, V]
+        if self.lean and is_low(keys):
+            updates, attention = won(self.ask(slots), keys, self.epsilon, self.epsilon_on == "sum")
+        else:
+            attention = self.attend(slots, keys)  # [B, K, N]
+            updates = self.weigh(attention) @ values  # [B, K, V]
         return self.update(slots, self.values(updates) if self.lean else updates), attention
 
     def attend(self, slots: Tensor, keys: Tensor) -> Tensor:
         """The share [B, K, N] of each input that goes to each slot."""
-        queries = self.queries(self.slot_norm(slots)) * self.queries.out_features**-0.5
-        if self.lean:
-            queries = queries @ self.keys.weight
-        return torch.softmax(queries @ keys.mT, 1, dtype=torch.float32)
+        return torch.softmax(self.ask(slots) @ keys.mT, 1, dtype=torch.float32)
+
+    def ask(self, slots: Tensor) -> Tensor:
+        """The queries of the slots, each to be multiplied with keys, or with inputs that stand for them."""
+        queries: Tensor = self.queries(self.slot_norm(slots)) * self.queries.out_features**-0.5
+        return queries @ self.keys.weight if self.lean else queries
 
     def weigh(self, attention: Tensor) -> Tensor:
         """The weight [B, K, N] of each input in the mean of each slot."""

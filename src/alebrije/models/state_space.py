@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
+from alebrije.models.fused import rectified_layers
 from alebrije.models.imagination import convolutions
 from alebrije.models.learner import Batch, Losses
 from alebrije.models.slot_attention import RandomSlots, SlotAttention, SoftPositions, mix
@@ -232,8 +233,9 @@ class SAVi(nn.Module):
 
     def forward(self, frames: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """[B, T, 3, size, size] -> the slots of every frame [B, T, K, D]."""
-        features = self.positions(self.convolutions(frames.flatten(0, 1)))  # [B * T, C, h, w]
-        features = self.mlp(features.flatten(2).mT).view(*frames.shape[:2], -1, features.shape[1])  # [B, T, N, C]
+        features = self.positions(rectified_layers(self.convolutions, frames.flatten(0, 1)))  # [B * T, C, h, w]
+        features = rectified_layers(self.mlp, features.flatten(2).mT)  # [B * T, N, C]
+        features = features.view(*frames.shape[:2], *features.shape[1:])
         slots = self.initial(len(frames), self.slots, generator)  # [B, K, D]
         found: list[Tensor] = []
         for frame in features.unbind(1):
@@ -244,7 +246,7 @@ class SAVi(nn.Module):
     def draw(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """[B, K, D] -> the images [B, 3, size, size] and the masks [B, K, size, size]."""
         maps = slots.flatten(0, 1)[:, :, None, None].expand(-1, -1, 8, 8)
-        drawn = self.deconvolutions(self.drawn_positions(maps))  # [B * K, 4, H, W]
+        drawn = rectified_layers(self.deconvolutions, self.drawn_positions(maps))  # [B * K, 4, H, W]
         drawn = drawn.view(*slots.shape[:2], *drawn.shape[1:])
         return mix(drawn[:, :, :3], drawn[:, :, 3:])
 
