@@ -12,7 +12,8 @@ from typing import Any
 class Stopping:
     """Within this context Ctrl-C and SIGTERM wait until `obey` is called; a second one does not wait.
 
-    Where signals do not arrive, outside the main thread, and where it is not to be `used`, nothing changes.
+    Where signals do not arrive, outside the main thread, and where it is not to be `used`, nothing changes; and what
+    was ignored before, as Ctrl-C is under `nohup`, stays so.
     """
 
     def __init__(self, used: bool = True) -> None:
@@ -23,7 +24,10 @@ class Stopping:
 
     def __enter__(self) -> Stopping:
         if self.used:
-            self._before = {each: signal.signal(each, self._hear) for each in (signal.SIGINT, signal.SIGTERM)}
+            known = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+            self._before = {each: old for each, old in known.items() if old not in (signal.SIG_IGN, None)}
+            for each in self._before:
+                signal.signal(each, self._hear)
         return self
 
     def __exit__(
@@ -35,6 +39,7 @@ class Stopping:
     def obey(self) -> None:
         """Do what was asked for, if anything was."""
         if self.asked:
+            self.asked = False  # whoever hears of it may decide to go on
             self._pass_on(self._number, None)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:

@@ -1,0 +1,71 @@
+"""Signals that wait until a step has ended."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from alebrije.train.stopping import Stopping
+
+
+@pytest.fixture(autouse=True)
+def handlers_come_back() -> Iterator[None]:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+def test_a_signal_waits_until_it_is_obeyed() -> None:
+    with Stopping() as stopping:
+        stopping.obey()
+        signal.raise_signal(signal.SIGINT)
+        assert stopping.asked
+        with pytest.raises(KeyboardInterrupt):
+            stopping.obey()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_one_does_not_wait() -> None:
+    with Stopping() as stopping:
+        signal.raise_signal(signal.SIGINT)
+        assert stopping.asked
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_what_was_ignored_stays_so() -> None:
+    """Under `nohup` and in the background of a script Ctrl-C is ignored, and a training goes on as it was."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Stopping() as stopping:
+        signal.raise_signal(signal.SIGINT)
+        assert not stopping.asked
+        stopping.obey()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_whoever_hears_of_it_may_go_on() -> None:
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    with Stopping() as stopping:
+        signal.raise_signal(signal.SIGTERM)
+        stopping.obey()
+        assert heard == [signal.SIGTERM]
+        assert not stopping.asked
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_elsewhere_nothing_changes(used: bool) -> None:
+    found = []
+
+    def look() -> None:
+        with Stopping(used) as stopping:
+            found.append((stopping.used, signal.getsignal(signal.SIGINT)))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [(False, signal.default_int_handler)]
