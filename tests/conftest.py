@@ -1,4 +1,4 @@
-"""Genuine data, for the tests that compare with it; they are skipped where it is absent."""
+"""The order of the tests, and genuine data for those that compare with it; they are skipped where it is absent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+LONG = {"test_pages.py", "test_demo.py", "test_study_cells.py", "test_eval_command.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first: two processes share the tests, and neither is to wait for the other at the end."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def _genuine(name: str) -> Path:

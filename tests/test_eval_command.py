@@ -310,14 +310,14 @@ def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([*command, "--out", str(tmp_path / "calm")], check=True, env=home, **quiet)  # type: ignore[call-overload]
     luck, killed = random.Random(4), 0
-    for _ in range(4):
+    for _ in range(3):
         process = subprocess.Popen(
             [*command, "--out", str(tmp_path / "rough")],
             env=home,
             start_new_session=True,
             **quiet,  # type: ignore[call-overload]
         )
-        time.sleep(luck.uniform(3, 9))
+        time.sleep(luck.uniform(2, 7))
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1

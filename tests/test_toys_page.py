@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from alebrije import metrics, worlds
-from alebrije.report import gallery
+from alebrije.report import gallery, toys_page
 from alebrije.report.toys_page import Gallery, table_rows, write_toys_page
 from alebrije.results import MetricResult
 from alebrije.studies import toys
@@ -76,8 +76,20 @@ def test_the_page_asks_nobody_for_anything(folder):
     assert page.count("<svg") == 6
 
 
-def test_the_same_seed_gives_the_same_page(folder, tmp_path):
+def test_the_same_seed_gives_the_same_page(folder, tables, tmp_path, monkeypatch):
+    """Everything is drawn again, and every metric computed anew of one representation and one segmentation."""
+    known, score, anew = iter(tables.items()), toys_page._score, []
+
+    def scored(arrays):
+        name, results = next(known)
+        if name not in ("rotated", "merged"):
+            return results
+        anew.append(name)
+        return score(arrays)
+
+    monkeypatch.setattr(toys_page, "_score", scored)
     again = write_toys_page(tmp_path, rows=480, watch=lambda names: names)
+    assert anew == ["rotated", "merged"]
     assert again.read_text() == (folder / "index.html").read_text()
 
 

@@ -39,7 +39,7 @@ class Models:
         for title in ("paper", "small", "tiny", "source"):
             table.add_column(title)
         for record in catalog().values():
-            paper = plan(record.name, preset_name="paper")
+            paper = plan(record.name, preset_name="paper", rehearse=False)
             steps = [f"{one[0].recipe.steps:,} x {one[0].recipe.batch}" for one in PRESETS[record.name].values()]
             count = f"{record.parameters(**paper.settings):,}"
             table.add_row(record.name, record.title, record.learns_from, count, *steps, record.cites)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from alebrije.metrics.arrays import (
     Array,
@@ -66,7 +66,7 @@ def _mean_area(codes: Floats, classes: Integers, new_codes: Floats, new_classes:
     if len(np.unique(classes)) == 1:
         return math.nan
     model = logistic_regression(codes, classes)
-    ranks = rankdata(model.predict_proba(new_codes), axis=0)  # ties share their mean rank
+    ranks = scipy.stats.rankdata(model.predict_proba(new_codes), axis=0)  # ties share their mean rank
     areas = []
     for column, kind in enumerate(model.classes_):
         hits = new_classes == kind

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics.cluster import expected_mutual_information
 
 from alebrije.errors import InputError, UndefinedMetricWarning
 from alebrije.metrics.arrays import Array, Floats, Integers, answer_like
@@ -142,7 +141,7 @@ def _best_overlap(table: Integers) -> Floats:
 
 def _matched_iou(table: Integers) -> float:
     overlaps = _overlaps(table)
-    matched = linear_sum_assignment(overlaps, maximize=True)
+    matched = scipy.optimize.linear_sum_assignment(overlaps, maximize=True)
     return float(overlaps[matched].sum() / len(overlaps))
 
 
@@ -225,6 +224,8 @@ def adjusted_mutual_information(true: Array, pred: Array, ignore: int | None = N
 def _adjusted_information(table: Integers) -> float:
     if table.shape in ((1, 1), (table.sum(), table.sum())):
         return 1.0  # both trivial in the same way: equal
+    from sklearn.metrics.cluster import expected_mutual_information
+
     entropies = entropy(table.sum(1)), entropy(table.sum(0))
     information = sum(entropies) - entropy(table)
     expected = expected_mutual_information(table.astype(np.int64), int(table.sum()))

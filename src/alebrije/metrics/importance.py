@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.linear_model import LinearRegression
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import (
@@ -173,6 +172,8 @@ def _left_out(targets: Floats | Integers, values: Floats) -> Floats:
 
 def _linear(codes: Floats, targets: Floats | Integers, new_codes: Floats) -> tuple[Floats, Floats]:
     """Mean absolute weights [L, F] of one linear model per factor and its predictions [M, F]."""
+    from sklearn.linear_model import LinearRegression
+
     codes, new_codes = standardise(codes, new_codes)
     importance = np.zeros((codes.shape[1], targets.shape[1]))
     predicted = np.empty((len(new_codes), targets.shape[1]))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.svm import LinearSVC
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import (
@@ -92,6 +91,8 @@ def separated_attribute_predictability(
 
 def _accuracies(codes: Floats, factors: Integers, fit: Integers, test: Integers) -> Floats:
     """Held-out accuracy [L, F] of a linear SVM from each neuron to each factor."""
+    from sklearn.svm import LinearSVC
+
     accuracy = np.empty((codes.shape[1], factors.shape[1]))
     for i, code in enumerate(codes.T):
         for j, factor in enumerate(factors.T):

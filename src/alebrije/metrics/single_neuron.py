@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import Array, Floats, Integers, answer_like, check_classes, check_codes, mean_of_defined
@@ -53,7 +53,7 @@ def align(codes: Floats, factors: Integers) -> Integers:
             f"to {codes.shape[1]} neurons"
         )
     information = [[mutual_information(equal_count_table(z, g, int(g.max()) + 1)) for z in codes.T] for g in factors.T]
-    return np.asarray(linear_sum_assignment(np.array(information), maximize=True)[1], dtype=np.int64)
+    return np.asarray(scipy.optimize.linear_sum_assignment(np.array(information), maximize=True)[1], dtype=np.int64)
 
 
 @register(
@@ -93,7 +93,7 @@ def single_neuron_classification(
         quotas = np.ones(len(sizes), dtype=np.int64) if bins == "classes" else _bins_per_class(sizes, least)
         table = equal_count_table(values[:, neuron], classes[:, factor], int(quotas.sum()))
         rights = np.repeat(table, quotas, axis=1)
-        accuracy[factor] = rights[linear_sum_assignment(rights, maximize=True)].sum() / len(values)
+        accuracy[factor] = rights[scipy.optimize.linear_sum_assignment(rights, maximize=True)].sum() / len(values)
         chance[factor] = np.square(sizes / len(values)).sum()
     per_factor = _above_chance(accuracy, chance)
     score, reason = mean_of_defined(per_factor)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student_t
+import scipy
 
 from alebrije.errors import InputError
 from alebrije.metrics.arrays import Floats, Integers
@@ -54,6 +54,6 @@ def resample_rows(
     scores = scores[np.isfinite(scores)]
     if len(scores) < 2:
         return None
-    reach = float(student_t.ppf((1 + LEVEL) / 2, len(scores) - 1) * scores.std(ddof=1))
+    reach = float(scipy.stats.t.ppf((1 + LEVEL) / 2, len(scores) - 1) * scores.std(ddof=1))
     method = "Student's t times the standard deviation over resampled rows"
     return Interval(estimate - reach, estimate + reach, method, len(scores), seed)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.linear_model import LogisticRegression
 
 from alebrije.probes.scaling import standardise
 
@@ -21,6 +20,8 @@ def logistic_regression(codes: npt.NDArray[np.float64], classes: npt.NDArray[np.
     >>> logistic_regression(codes, np.array([0, 0, 1, 1])).predict(codes).tolist()
     [0, 0, 1, 1]
     """
+    from sklearn.linear_model import LogisticRegression
+
     weights = (codes.shape[1] + 1) * len(np.unique(classes))
     varied = bool((codes != codes[0]).any())  # else there is nothing to descend, which Newton's method minds
     solver = "newton-cholesky" if varied and weights <= NEWTON_WEIGHTS else "lbfgs"

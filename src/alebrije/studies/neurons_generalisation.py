@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
-from scipy.stats import t as student_t
+import scipy
 
 from alebrije.metrics.arrays import split_rows
 from alebrije.metrics.uncertainty import resample_cases
@@ -201,10 +200,10 @@ def adjusted(cases: Sequence[npt.NDArray[Any]], by_chance: float, details: Mappi
     plain = float(means.mean())
     every = np.concatenate(cases)
     if plain in (0.0, 1.0):
-        wilson = binomtest(int(every.sum()), len(every)).proportion_ci(method="wilson")
+        wilson = scipy.stats.binomtest(int(every.sum()), len(every)).proportion_ci(method="wilson")
         ends, method = (wilson.low, wilson.high), "Wilson's over held-out images"
     elif len(means) > 1:
-        reach = float(student_t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / len(means) ** 0.5)
+        reach = float(scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / len(means) ** 0.5)
         ends, method = (plain - reach, plain + reach), "Student's t over held-out pairs"
     else:
         found = resample_cases(cases[0].astype(np.float64), _CASES)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import hadamard
+import scipy
 
 Codes = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ def disentangled(factors: Labels, draw: np.random.Generator) -> Codes:
 
 def rotated(factors: Labels, draw: np.random.Generator) -> Codes:
     """The same, turned: each neuron mixes all four factors in equal parts, and nothing is lost."""
-    return np.asarray(disentangled(factors, draw) @ hadamard(4) / 2)
+    return np.asarray(disentangled(factors, draw) @ scipy.linalg.hadamard(4) / 2)
 
 
 def exclusive_or(factors: Labels, draw: np.random.Generator, values: int = VALUES) -> Codes:

@@ -49,6 +49,7 @@ FILE = "run.json"
 SEEDS = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
 _RECIPE = get_type_hints(Recipe)
 _KINDS = {"factors": torch.int64}  # of what a batch holds, where it is not a float
+_REHEARSED: set[str] = set()  # steps that this process has tried
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,10 @@ class Plan:
         return replace(made, images=held, settings=self.settings | sized)
 
     def rehearse(self) -> None:
-        """Raise an InputError if the model cannot take a step of this plan; nothing is computed."""
+        """Raise an InputError if the model cannot take a step of this plan; nothing is computed, and no step twice."""
+        step = repr((self.model, self.settings, self.recipe, self.size, self.world, self.rule, processes()))
+        if step in _REHEARSED:
+            return
         crew, place = Crew(torch.device("cpu"), size=processes()), self.place()
         share = self.recipe.batch // (crew.size * self.recipe.accumulate)
         names = ("source", "target") if self.predicts else ("images",)
@@ -167,6 +171,7 @@ class Plan:
             except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
                 fault = str(error).partition("\n")[0]
                 raise InputError(f"{self.record.title} cannot learn with these settings: {fault}") from error
+        _REHEARSED.add(step)
 
     def to_json(self) -> dict[str, Any]:
         """As it is written down."""
@@ -236,11 +241,13 @@ def plan(
     images: int | None = None,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
+    rehearse: bool = True,
 ) -> Plan:
     """A plan from a preset and what is to differ from it; all that cannot work is refused here.
 
     `settings` are of the model, of the recipe, or `size`; values may be text, as typed on a command line. With a rule,
     a model that learns from images is shown the sources of training episodes, so no combination that `alpha` holds out.
+    Unless `rehearse` is false a step is tried in which nothing is computed: that takes up to a second.
 
     >>> made = plan("i2i-vit", preset_name="small", settings={"steps": "20000"})
     >>> made.recipe.steps, made.recipe.batch, made.world, made.rule, made.size
@@ -285,7 +292,8 @@ def plan(
     elif alpha is not None:
         raise InputError(f"{record.title} learns from a world here, so there is no alpha to choose; tasks have one")
     made = replace(made, settings=known | _fitted(made, known) | of_model)
-    made.rehearse()
+    if rehearse:
+        made.rehearse()
     return made
 
 
