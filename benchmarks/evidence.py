@@ -45,7 +45,7 @@ def runs() -> dict[str, Callable[[], Plan]]:
             settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "oracle" else {})
             made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
         twice = {"steps": 40_000}
-        for name in ("long", "again"):  # the same twice: on a GPU rounding alone makes another run of it
+        for name in ("long", "again"):  # the same plan twice: what chance there is without another seed
             made[f"svib/ssm-slot-{name}/{alpha}"] = lambda a=alpha, s=twice: plan("ssm-slot", alpha=a, settings=s)  # type: ignore[misc]
         late = {"steps": 40_000, "warmup": 7_500, "half_life": 62_500}  # the recipe of the release, a quarter as long
         made[f"svib/ssm-slot-slow/{alpha}"] = lambda a=alpha, s=late: plan(  # type: ignore[misc]
@@ -85,7 +85,7 @@ def imagination(made: Plan, model: nn.Module, device: torch.device) -> tuple[dic
 
 
 def by_part(model: StateSpace, batch: Batch) -> dict[str, float]:
-    """Where a state-space model errs: what its encoder, its dynamics and its probe draw, each from what is right."""
+    """Where a state-space model errs: what its decoder and its probe draw from right latents and from imagined ones."""
     errors: dict[str, list[Tensor]] = {}
     for first in range(0, len(batch["source"]), 50):
         source, target = (seen(batch[name][first : first + 50]) for name in ("source", "target"))

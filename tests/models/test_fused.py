@@ -167,6 +167,7 @@ def test_slots_win_the_same(monkeypatch: pytest.MonkeyPatch, bilevel: bool) -> N
         for function in (grouping, compiled):
             made, attention = function(inputs, slots)
             found.append([made, attention, *gradients(made.square().sum() + attention[0, 0, 0], grouping, inputs)])
+            assert function is compiled or ("Contest" in attention.grad_fn.name()) == low
         torch._dynamo.reset()
     for other in found[1:]:
         torch.testing.assert_close(other, found[0], rtol=1e-4, atol=1e-5)

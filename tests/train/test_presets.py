@@ -118,7 +118,6 @@ def test_every_model_has_every_preset() -> None:
 @pytest.mark.parametrize("model", PRESETS)
 def test_every_preset_can_take_a_step(model: str, name: str) -> None:
     made = plan(model, preset_name=name)
-    made.rehearse()
     assert (made.rule is None) == (made.record.learns_from == "images")
     assert (made.model, made.preset, made.recipe) == (model, name, preset(model, name).recipe)
 
@@ -172,7 +171,7 @@ def test_epochs_are_the_published_ones() -> None:
 def test_there_is_a_slot_for_every_object_and_the_ground(model: str, name: str) -> None:
     for one in PRESETS[model][name]:  # type: ignore[index]
         for world in one.where:
-            made = plan(model, preset_name=name, world=world)
+            made = plan(model, preset_name=name, world=world, rehearse=False)
             assert made.settings["slots"] >= most_objects(world) + 1
 
 

@@ -13,7 +13,10 @@ from alebrije.train.stopping import Stopping
 
 @pytest.fixture(autouse=True)
 def handlers_come_back() -> Iterator[None]:
+    """Whatever they are: in the background of a script Ctrl-C is ignored."""
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     for each, handler in before.items():
         signal.signal(each, handler)
@@ -38,7 +41,7 @@ def test_a_second_one_does_not_wait() -> None:
 
 
 def test_what_was_ignored_stays_so() -> None:
-    """Under `nohup` and in the background of a script Ctrl-C is ignored, and a training goes on as it was."""
+    """In the background of a script Ctrl-C is ignored, and a training goes on as it was."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Stopping() as stopping:
         signal.raise_signal(signal.SIGINT)
@@ -57,15 +60,27 @@ def test_whoever_hears_of_it_may_go_on() -> None:
         assert not stopping.asked
 
 
-@pytest.mark.parametrize("used", [True, False])
-def test_elsewhere_nothing_changes(used: bool) -> None:
+def test_what_comes_too_late_to_be_obeyed_is_not_lost() -> None:
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    with Stopping():
+        signal.raise_signal(signal.SIGTERM)
+        assert not heard
+    assert heard == [signal.SIGTERM]
+
+
+def test_elsewhere_nothing_changes() -> None:
     found = []
 
-    def look() -> None:
+    def look(used: bool = True) -> None:
         with Stopping(used) as stopping:
             found.append((stopping.used, signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    assert found == [(False, signal.default_int_handler)]
+    look(used=False)
+    assert found == [(False, signal.default_int_handler)] * 2
+    look()
+    assert found[-1][0]
+    assert found[-1][1] != signal.default_int_handler

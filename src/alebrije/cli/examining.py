@@ -101,8 +101,8 @@ class Eval:
     device: Device = "auto"
     """Where the model runs; `auto` takes a GPU if there is one."""
     jobs: int | None = None
-    """Processes that share the work, each with one thread; on a CPU up to four unless given, and at the size tiny no
-    more than there are studies in it; on a GPU one."""
+    """Processes that share the work, each with one thread; unless given, up to four on a CPU and one on a GPU or
+    where a model meets one study at the size tiny."""
 
     def run(self) -> None:
         """Examines, writes the report, prints what was found; ends with 1 if a cell failed."""
@@ -117,8 +117,8 @@ class Eval:
         wanted, device = chosen(self.tests), device_of(self.device)
         folder = Folder(self.out)
         jobs = min(4, os.cpu_count() or 1) if device == "cpu" else 1
-        if self.size == "tiny":  # a process takes seconds to start, and so do the cells of a study
-            jobs = min(jobs, len(wanted))
+        if self.size == "tiny" and len(wanted) == 1 and not self.beside:  # done before other processes would be there
+            jobs = 1
         with cells_counted() as progress:
             report = evaluate(
                 self.spec,

@@ -88,20 +88,22 @@ def train(
                 history.add(step, losses | {"lr": stride.rate, "images per second": speed, "seconds": seconds})
                 if progress is not None and crew.rank == 0:
                     progress(step, recipe.steps, speed, losses)
-            paused, saves = time.perf_counter(), saves or stopping.asked  # looking and saving are not training
-            if looks or saves:
-                stride.see_that_all_are_numbers(newest[-1] if newest else None)
+            paused = time.perf_counter()  # looking and saving are not training
             if looks and check is not None:
+                stride.see_that_all_are_numbers(newest[-1] if newest else None)
                 history.add(step, looked_at(model, check, crew))
                 optimiser.adopt()
-            if saves:
+            stops = stopping.asked
+            if saves or stops:
+                stride.see_that_all_are_numbers(newest[-1] if newest else None)
                 states = crew.random_states()
                 if crew.rank == 0:
                     save(folder, step, model, optimiser, states, keep_every)
                 crew.wait()
                 newest = checkpoints(folder)
             clock += time.perf_counter() - paused
-            stopping.obey()
+            if stops:
+                stopping.obey()
     crew.leave()
     optimiser.release()
     return model.eval()

@@ -13,7 +13,7 @@ class Stopping:
     """Within this context Ctrl-C and SIGTERM wait until `obey` is called; a second one does not wait.
 
     Where signals do not arrive, outside the main thread, and where it is not to be `used`, nothing changes; and what
-    was ignored before, as Ctrl-C is under `nohup`, stays so.
+    was ignored before, as Ctrl-C is by what a script starts in the background, stays so.
     """
 
     def __init__(self, used: bool = True) -> None:
@@ -35,6 +35,8 @@ class Stopping:
     ) -> None:
         for each, handler in self._before.items():
             signal.signal(each, handler)
+        if kind is None:
+            self.obey()
 
     def obey(self) -> None:
         """Do what was asked for, if anything was."""
@@ -44,8 +46,10 @@ class Stopping:
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
+            self.asked = False
             self._pass_on(number, frame)
-        self.asked, self._number = True, number
+        else:
+            self.asked, self._number = True, number
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         handler = self._before[number]
