@@ -1,8 +1,8 @@
 """Layers that a GPU spends its time reading and writing, in fewer passes over their maps.
 
 A compiler makes two kernels of a ReLU beside a product of matrices, and up to five of their gradients; here they are
-one or two. Elsewhere than under autocast on CUDA, the same functions are the plain layers. Gradients of these gradients
-are not to be had.
+one or two. Elsewhere than under autocast on CUDA, the same functions are the plain layers. Second derivatives through
+them are wrong: no model here takes any.
 """
 
 from __future__ import annotations
