@@ -43,7 +43,8 @@ def runs() -> dict[str, Callable[[], Plan]]:
         for model in SVIB:
             long = alpha == 0.6 and model in ("i2i-vit", "oracle")
             settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "oracle" else {})
-            made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
+            for name in (model, *(["i2i-vit-again"] if model == "i2i-vit" else [])):
+                made[f"svib/{name}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
         twice = {"steps": 40_000}
         for name in ("long", "again"):  # the same plan twice: what chance there is without another seed
             made[f"svib/ssm-slot-{name}/{alpha}"] = lambda a=alpha, s=twice: plan("ssm-slot", alpha=a, settings=s)  # type: ignore[misc]

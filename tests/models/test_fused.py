@@ -11,19 +11,26 @@ from torch import Tensor, nn
 from alebrije.models import fused, slot_attention
 from alebrije.models.fused import (
     HAS_TRITON,
+    BiasReLU,
     Contest,
-    ConvolutionReLU,
+    Convolution,
     FeedForwardReLU,
     LinearReLU,
+    TransposedPairs,
     _patches,
     cut_patches,
     decoded,
+    does_pair,
     fed_forward,
     gated,
+    paired,
+    paired_kernels,
+    parted,
     rectified,
     rectified_layers,
     rectified_maps,
     rectified_patches,
+    transposed_pairs,
 )
 from alebrije.models.slot_attention import BroadcastDecoder, SlotAttention, SlotAttentionAutoencoder
 from alebrije.models.transformer import FeedForward
@@ -39,14 +46,23 @@ def distance(found: Tensor, expected: Tensor) -> float:
     return ((found.double() - expected.double()).norm() / expected.double().norm()).item()
 
 
-def layers(kind: str) -> nn.Sequential:
+def layers(kind: str, side: int = 1) -> nn.Sequential:
     """The end of a decoder, with biases that matter."""
     torch.manual_seed(0)
-    big = nn.ConvTranspose2d(8, 32, 5, 2, 2, 1) if kind == "transposed" else nn.Conv2d(8, 32, 5, padding=2)
-    made = nn.Sequential(big, nn.ReLU(), nn.Conv2d(32, 4, 1))
+    big = {
+        "plain": lambda: nn.Conv2d(8, 32, 5, padding=2),
+        "transposed": lambda: nn.ConvTranspose2d(8, 32, 5, 2, 2, 1),
+        "paired": lambda: nn.Conv2d(64, 64, 5, padding=2),
+    }[kind]()
+    made = nn.Sequential(big, nn.ReLU(), nn.Conv2d(big.out_channels, 4, side, padding=side // 2))
     for layer in (made[0], made[2]):
         nn.init.normal_(layer.bias, std=0.3)
     return made
+
+
+def channels_first(maps: Tensor) -> Tensor:
+    """Maps [B, H, W, C] as [B, C, H, W]."""
+    return maps.permute(0, 3, 1, 2)
 
 
 def gradients(loss: Tensor, module: nn.Module, inputs: Tensor) -> list[Tensor]:
@@ -85,16 +101,54 @@ def test_gradients_of_a_contest(on_sum: bool) -> None:
     torch.testing.assert_close(Contest.apply(*given, 0.3, on_sum), expected)
 
 
+def test_gradients_of_a_bias_and_a_relu() -> None:
+    torch.manual_seed(0)
+    given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 5, 4), (4,))]
+    assert torch.autograd.gradcheck(BiasReLU.apply, given)
+    torch.testing.assert_close(BiasReLU.apply(*given), (given[0] + given[1]).relu())
+
+
 @pytest.mark.parametrize("transposed", [False, True])
-def test_gradients_of_a_rectified_convolution(transposed: bool) -> None:
+def test_gradients_of_a_convolution(transposed: bool) -> None:
     torch.manual_seed(0)
     weight = (3, 4, 5, 5) if transposed else (4, 3, 5, 5)
-    given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 6, 5), weight, (4,))]
-    how = (transposed, (2, 2), (2, 2), (1, 1) if transposed else (0, 0))
-    assert torch.autograd.gradcheck(ConvolutionReLU.apply, (*given, *how))
+    given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 6, 5, 3), weight)]
+    how = (transposed, [2, 2], [2, 2], [1, 1] if transposed else [0, 0])
+    assert torch.autograd.gradcheck(lambda *each: Convolution.apply(*each, how), given)
     plain = nn.functional.conv_transpose2d if transposed else nn.functional.conv2d
-    more = {"output_padding": 1} if transposed else {}
-    torch.testing.assert_close(ConvolutionReLU.apply(*given, *how), plain(*given, stride=2, padding=2, **more).relu())
+    expected = plain(
+        channels_first(given[0]), given[1], stride=2, padding=2, **{"output_padding": 1} if transposed else {}
+    )
+    torch.testing.assert_close(channels_first(Convolution.apply(*given, how)), expected)
+
+
+def test_a_convolution_of_pairs_of_columns() -> None:
+    torch.manual_seed(0)
+    maps, weight = given = [
+        torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 7, 8, 3), (4, 3, 5, 5))
+    ]
+
+    def found(maps: Tensor, weight: Tensor) -> Tensor:
+        return parted(Convolution.apply(paired(maps), paired_kernels(weight), (False, [1, 1], [2, 1], [0, 0])))
+
+    torch.testing.assert_close(
+        channels_first(found(maps, weight)), nn.functional.conv2d(channels_first(maps), weight, padding=2)
+    )
+    assert torch.autograd.gradcheck(found, given)
+
+
+def test_a_transposed_convolution_of_pairs_of_columns() -> None:
+    torch.manual_seed(0)
+    maps, weight = given = [
+        torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 4, 3, 3), (3, 2, 5, 5))
+    ]
+
+    def found(maps: Tensor, weight: Tensor) -> Tensor:
+        return TransposedPairs.apply(maps, weight.detach(), transposed_pairs(weight))
+
+    expected = nn.functional.conv_transpose2d(channels_first(maps), weight, stride=2, padding=2, output_padding=1)
+    torch.testing.assert_close(channels_first(found(maps, weight)), expected)
+    assert torch.autograd.gradcheck(found, given)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -106,6 +160,25 @@ def test_a_convolution_as_a_product_of_patches(stride: int) -> None:
     expected = nn.functional.conv2d(*given, stride=stride, padding=2).relu()
     torch.testing.assert_close(rectified_patches(*given, stride, 2), expected)
     assert torch.autograd.gradcheck(lambda *each: rectified_patches(*each, stride, 2), given)
+
+
+@pytest.mark.parametrize(
+    ("layer", "wide", "expected"),
+    [
+        (nn.Conv2d(64, 64, 5, padding=2), 8, True),
+        (nn.Conv2d(64, 64, 5, padding=2), 7, False),
+        (nn.Conv2d(64, 64, 5, 2, padding=2), 8, False),
+        (nn.Conv2d(64, 64, 5), 8, False),
+        (nn.Conv2d(64, 64, 3, padding=1), 8, False),
+        (nn.Conv2d(32, 64, 5, padding=2), 8, False),
+        (nn.ConvTranspose2d(64, 64, 5, padding=2), 8, False),
+        (nn.ConvTranspose2d(64, 64, 5, 2, 2, 1), 8, True),
+        (nn.ConvTranspose2d(64, 64, 5, 2, 2, 1), 7, True),
+        (nn.ConvTranspose2d(64, 32, 5, 2, 2, 1), 8, False),
+    ],
+)
+def test_which_convolutions_go_by_pairs(layer: nn.Module, wide: int, expected: bool) -> None:
+    assert does_pair(layer, torch.zeros(1, 64, 8, wide)) == expected
 
 
 @pytest.fixture
@@ -122,6 +195,7 @@ def test_layers_are_those_of_a_sequence(count: int) -> None:
     maps = nn.Sequential(nn.Conv2d(3, 8, 5, 2, 2), nn.ReLU(), nn.ConvTranspose2d(8, 4, 5, 2, 2, 1), nn.ReLU())
     end = nn.Sequential(*maps, nn.Conv2d(4, 4, 1))
     short = nn.Sequential(nn.Conv2d(3, 4, 5, padding=2), nn.ReLU(), nn.Conv2d(4, 4, 1))
+    pairs = nn.Sequential(nn.Conv2d(64, 64, 5, padding=2), nn.ReLU(), nn.ConvTranspose2d(64, 64, 5, 2, 2, 1), nn.ReLU())
     tokens = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 5))
     feed = FeedForward(6, times=3)
     for function, layers, shape in (
@@ -129,6 +203,8 @@ def test_layers_are_those_of_a_sequence(count: int) -> None:
         (rectified_layers, end, (count, 3, 8, 6)),
         (decoded, end, (count, 3, 8, 6)),
         (decoded, short, (count, 3, 8, 6)),
+        (rectified_layers, pairs, (count, 64, 4, 4)),
+        (rectified_layers, pairs, (count, 64, 2, 5)),
         (rectified_layers, nn.Sequential(), (count, 3)),
         (rectified_layers, tokens, (count, 7, 6)),
         (fed_forward, feed, (count, 7, 6)),
@@ -148,7 +224,12 @@ def test_layers_are_those_of_a_sequence(count: int) -> None:
 def test_the_layers_are_compiled_in_one_piece() -> None:
     torch.manual_seed(0)
     decoder = BroadcastDecoder(16, size=32, channels=32, upsamplings=2, head=1)
-    for layers, inputs in ((decoder, torch.randn(2, 3, 16)), (FeedForward(8), torch.randn(2, 5, 8))):
+    in_pairs = BroadcastDecoder(64, size=8, channels=64, upsamplings=1, head=3)
+    for layers, inputs in (
+        (decoder, torch.randn(2, 3, 16)),
+        (in_pairs, torch.randn(2, 3, 64)),
+        (FeedForward(8), torch.randn(2, 5, 8)),
+    ):
         found = torch.compile(layers, backend="aot_eager", fullgraph=True)(inputs)
         torch.testing.assert_close(found, layers(inputs))
 
@@ -254,13 +335,15 @@ def test_patches_on_cuda(shape: tuple[int, ...], side: int, stride: int, padding
 
 
 @ON_GPU
-@pytest.mark.parametrize("channels", [3, 16])
+@pytest.mark.parametrize("channels", [3, 16, 64])
 @pytest.mark.parametrize("kind", ["plain", "transposed"])
 def test_a_rectified_convolution_on_cuda(kind: str, channels: int) -> None:
     torch.manual_seed(0)
-    made = nn.ConvTranspose2d(channels, 24, 5, 2, 2, 1) if kind == "transposed" else nn.Conv2d(channels, 24, 5, 1, 2)
+    out = 64 if channels == 64 else 24
+    made = nn.ConvTranspose2d(channels, out, 5, 2, 2, 1) if kind == "transposed" else nn.Conv2d(channels, out, 5, 1, 2)
     layer = made.cuda().to(memory_format=torch.channels_last)
-    maps = torch.randn(40, channels, 19, 17, device="cuda").to(memory_format=torch.channels_last).requires_grad_()
+    maps = torch.randn(40, channels, 19, 18, device="cuda").to(memory_format=torch.channels_last).requires_grad_()
+    assert does_pair(layer, maps) == (channels == 64)
     see_that_it_is_as_close(lambda x: rectified_maps(layer, x), lambda x: layer(x).relu(), layer, maps)
 
 
@@ -277,20 +360,24 @@ def test_gated_slopes_on_cuda(rows: int, channels: int) -> None:
 
 
 @WITH_TRITON
-@pytest.mark.parametrize("kind", ["plain", "transposed"])
+@pytest.mark.parametrize("kind", ["plain", "transposed", "paired"])
 @pytest.mark.parametrize("count", [1, 37])  # rows that fill no block, and rows that overflow one
-def test_sums_of_a_rectified_convolution_on_cuda(kind: str, count: int) -> None:
-    end = layers(kind).cuda().to(memory_format=torch.channels_last)
-    maps = torch.randn(count, 8, 9, 7, device="cuda").to(memory_format=torch.channels_last).requires_grad_()
+@pytest.mark.parametrize("side", [1, 3])
+def test_sums_of_a_rectified_convolution_on_cuda(kind: str, count: int, side: int) -> None:
+    end = layers(kind, side).cuda().to(memory_format=torch.channels_last)
+    maps = torch.randn(count, end[0].in_channels, 9, 8 if kind == "paired" else 7, device="cuda")
+    maps = maps.to(memory_format=torch.channels_last).requires_grad_()
+    assert does_pair(end[0], maps) == (kind == "paired")
     see_that_it_is_as_close(lambda x: decoded(end, x), end, end, maps)
 
 
 @WITH_TRITON
-def test_more_values_than_32_bits_count_on_cuda() -> None:
+@pytest.mark.parametrize("side", [1, 3])
+def test_more_values_than_32_bits_count_on_cuda(side: int) -> None:
     """Maps of more than 2^31 values: places in them are counted in 64 bits."""
     if torch.cuda.get_device_properties(0).total_memory < 3e10:
         pytest.skip("needs a GPU with 30 GB")
-    end = layers("plain").cuda()
+    end = layers("plain", side).cuda()
     maps = torch.randn(1, 8, 512, 512, device="cuda")
     with torch.autocast("cuda", torch.bfloat16), torch.no_grad():
         found = decoded(end, maps.expand(260, -1, -1, -1))
@@ -298,9 +385,10 @@ def test_more_values_than_32_bits_count_on_cuda() -> None:
 
 
 @WITH_TRITON
-def test_what_is_no_number_stays_none_on_cuda() -> None:
+@pytest.mark.parametrize("side", [1, 3])
+def test_what_is_no_number_stays_none_on_cuda(side: int) -> None:
     """Else a training that diverged would go on unseen."""
-    end = layers("plain").cuda()
+    end = layers("plain", side).cuda()
     maps = torch.randn(2, 8, 9, 7, device="cuda")
     maps[1, 3, 4, 5] = torch.nan
     with torch.autocast("cuda", torch.bfloat16):
@@ -310,9 +398,10 @@ def test_what_is_no_number_stays_none_on_cuda() -> None:
 
 
 @WITH_TRITON
-def test_the_compiled_decoder_on_cuda() -> None:
+@pytest.mark.parametrize(("channels", "head"), [(32, 1), (64, 3)])
+def test_the_compiled_decoder_on_cuda(channels: int, head: int) -> None:
     torch.manual_seed(0)
-    decoder = BroadcastDecoder(16, size=32, channels=32, upsamplings=2, head=1).cuda()
+    decoder = BroadcastDecoder(16, size=32, channels=channels, upsamplings=2, head=head).cuda()
     slots = torch.randn(3, 5, 16, device="cuda")
     images, logits = decoder(slots)
     with torch.autocast("cuda", torch.bfloat16):

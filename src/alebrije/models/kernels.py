@@ -7,7 +7,9 @@ import triton.language as tl
 
 ROWS = 128  # that a program holds at a time
 FEW = 64  # the same where it holds more of each row
-WIDTH = 16  # sums at most; a product of matrices has no narrower side
+MANY = 512  # and less
+NARROW = 16  # a product of matrices has no narrower side
+WIDE = 64  # sums at most: those of 3x3 places for up to seven channels
 
 
 @triton.jit
@@ -20,37 +22,59 @@ def forward(maps, bias, weight, offset, sums, rows, C: tl.constexpr, S: tl.const
     lit = tl.where(lit <= 0, 0.0, lit)  # what is no number stays none, lest a training that diverged go on unseen
     weights = tl.load(weight + one[None, :] * C + channel[:, None], mask=one[None, :] < S, other=0.0)  # [C, W]
     found = tl.dot(lit.to(maps.dtype.element_ty), weights.to(maps.dtype.element_ty))
-    found += tl.load(offset + one, mask=one < S, other=0.0)[None, :]
+    if offset is not None:
+        found += tl.load(offset + one, mask=one < S, other=0.0)[None, :]
     tl.store(sums + row * S + one[None, :], found, mask=(row < rows) & (one[None, :] < S))
 
 
 @triton.jit
+def gather(sums, offset, out, rows, high, wide, S: tl.constexpr, K: tl.constexpr, R: tl.constexpr, W: tl.constexpr):
+    """Outputs [rows, S] of a convolution of K x K places, from what each place gives to all [rows, K * K * S]."""
+    place, one = tl.program_id(0) * R + tl.arange(0, R)[:, None], tl.arange(0, W)[None, :]
+    row, inside = place.to(tl.int64), (place < rows) & (one < S)
+    x, y = place % wide, place // wide % high
+    total = tl.load(offset + one, mask=one < S, other=0.0) + tl.zeros([R, W], tl.float32)
+    for number in tl.static_range(K * K):
+        down, right = number // K - K // 2, number % K - K // 2
+        there = (y + down >= 0) & (y + down < high) & (x + right >= 0) & (x + right < wide)
+        at = (row + down * wide + right) * (K * K * S) + number * S + one
+        total += tl.load(sums + at, mask=inside & there, other=0.0).to(tl.float32)
+    tl.store(out + row * S + one, total, mask=inside)
+
+
+@triton.jit
 def backward(
-    slopes, maps, bias, weight, out, of_weights, of_bias, of_offset, rows,
-    C: tl.constexpr, S: tl.constexpr, R: tl.constexpr, W: tl.constexpr,
+    slopes, maps, bias, weight, out, of_weights, of_bias, rows, high, wide,
+    C: tl.constexpr, S: tl.constexpr, K: tl.constexpr, R: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
-    """Gradients [rows, C] of the maps, and each program's share of those of weights, bias and offset."""
+    """Gradients [rows, C] of the maps, and each program's share of those of weights and bias."""
     program, programs = tl.program_id(0), tl.num_programs(0)
     channel, one = tl.arange(0, C), tl.arange(0, W)
-    weights = tl.load(weight + one[:, None] * C + channel[None, :], mask=one[:, None] < S, other=0.0)  # [W, C]
+    weights = tl.load(weight + one[:, None] * C + channel[None, :], mask=one[:, None] < K * K * S, other=0.0)  # [W, C]
     weights = weights.to(maps.dtype.element_ty)
     start = tl.load(bias + channel)[None, :]
+    down, right = K // 2 - one // S // K, K // 2 - one // S % K  # where a place gives to
+    # A place on an edge gives nothing beyond it: a bit for each edge, one for columns and one for rows that are none.
+    beyond = (down == -1) * 1 | (down == 1) * 2 | (right == -1) * 4 | (right == 1) * 8
+    beyond = tl.where(one < K * K * S, beyond | 32, 48)[None, :]
+    given = (one % S + (down * wide + right) * S)[None, :]
     to_weights = tl.zeros([W, C], tl.float32)
     to_bias = tl.zeros([R, C], tl.float32)  # rows are added up at the end: threads would have to wait for each other
-    to_offset = tl.zeros([R, W], tl.float32)
     for first in range(program * R, rows, programs * R):
-        row = (first + tl.arange(0, R)[:, None]).to(tl.int64)
-        slope = tl.load(slopes + row * S + one[None, :], mask=(row < rows) & (one[None, :] < S), other=0.0)  # [R, W]
-        raw = tl.load(maps + row * C + channel[None, :], mask=row < rows, other=0.0).to(tl.float32) + start
-        low = slope.to(maps.dtype.element_ty)
+        place = first + tl.arange(0, R)[:, None]
+        row = place.to(tl.int64)
+        edges = tl.where(place < rows, 16, 32)
+        if K > 1:
+            x, y = place % wide, place // wide % high
+            edges = edges | (y == 0) * 1 | (y == high - 1) * 2 | (x == 0) * 4 | (x == wide - 1) * 8
+        low = tl.load(slopes + row * S + given, mask=(edges & beyond) == 0, other=0.0)  # [R, W]
+        raw = tl.load(maps + row * C + channel[None, :], mask=place < rows, other=0.0).to(tl.float32) + start
         found = tl.where(raw <= 0, 0.0, tl.dot(low, weights))  # [R, C]
-        tl.store(out + row * C + channel[None, :], found, mask=row < rows)
+        tl.store(out + row * C + channel[None, :], found, mask=place < rows)
         to_weights = tl.dot(tl.trans(low), tl.where(raw <= 0, 0.0, raw).to(maps.dtype.element_ty), to_weights)
         to_bias += found
-        to_offset += slope.to(tl.float32)
     tl.store(of_weights + (program * W + one[:, None]) * C + channel[None, :], to_weights)
     tl.store(of_bias + program * C + channel, tl.sum(to_bias, 0))
-    tl.store(of_offset + program * W + one, tl.sum(to_offset, 0))
 
 
 @triton.jit
