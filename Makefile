@@ -21,6 +21,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/worlds.py
 	$(BIN)/python benchmarks/models.py
+	$(BIN)/python benchmarks/convolutions.py
 	$(BIN)/python benchmarks/studies.py
 
 readme: $(STAMP)

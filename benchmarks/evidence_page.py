@@ -39,10 +39,12 @@ TITLES = {
     "ssm-slot-long": "SSM-Slot, twice the steps",
     "ssm-slot-again": "SSM-Slot, twice the steps, again",
     "ssm-slot-slow": "SSM-Slot, recipe of the release",
+    "i2i-vit-again": "I2I-ViT, again",
 }
-PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle")
+PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle") | {"i2i-vit-again": "I2I-ViT"}
 PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-slow"), "SSM-Slot")
-COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], "black", "gold", "teal"), strict=False))
+MORE = "black", "gold", "teal", "navy"
+COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], *MORE), strict=True))
 
 
 def records(group: str) -> list[Record]:
