@@ -16,21 +16,25 @@ from alebrije.models.fused import (
     Convolution,
     FeedForwardReLU,
     LinearReLU,
-    TransposedPairs,
+    _convolution,
+    _of_maps,
+    _of_weight,
     _patches,
+    _sums,
+    _sums_backward,
+    can_merge,
     cut_patches,
     decoded,
     does_pair,
+    doubled_by_pairs,
     fed_forward,
     gated,
-    paired,
-    paired_kernels,
-    parted,
+    is_plain,
+    kept_by_pairs,
     rectified,
     rectified_layers,
     rectified_maps,
     rectified_patches,
-    transposed_pairs,
 )
 from alebrije.models.slot_attention import BroadcastDecoder, SlotAttention, SlotAttentionAutoencoder
 from alebrije.models.transformer import FeedForward
@@ -127,14 +131,9 @@ def test_a_convolution_of_pairs_of_columns() -> None:
     maps, weight = given = [
         torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 7, 8, 3), (4, 3, 5, 5))
     ]
-
-    def found(maps: Tensor, weight: Tensor) -> Tensor:
-        return parted(Convolution.apply(paired(maps), paired_kernels(weight), (False, [1, 1], [2, 1], [0, 0])))
-
-    torch.testing.assert_close(
-        channels_first(found(maps, weight)), nn.functional.conv2d(channels_first(maps), weight, padding=2)
-    )
-    assert torch.autograd.gradcheck(found, given)
+    expected = nn.functional.conv2d(channels_first(maps), weight, padding=2)
+    torch.testing.assert_close(channels_first(kept_by_pairs(maps, weight)), expected)
+    assert torch.autograd.gradcheck(kept_by_pairs, given)
 
 
 def test_a_transposed_convolution_of_pairs_of_columns() -> None:
@@ -142,13 +141,48 @@ def test_a_transposed_convolution_of_pairs_of_columns() -> None:
     maps, weight = given = [
         torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 4, 3, 3), (3, 2, 5, 5))
     ]
-
-    def found(maps: Tensor, weight: Tensor) -> Tensor:
-        return TransposedPairs.apply(maps, weight.detach(), transposed_pairs(weight))
-
     expected = nn.functional.conv_transpose2d(channels_first(maps), weight, stride=2, padding=2, output_padding=1)
-    torch.testing.assert_close(channels_first(found(maps, weight)), expected)
-    assert torch.autograd.gradcheck(found, given)
+    torch.testing.assert_close(channels_first(doubled_by_pairs(maps, weight)), expected)
+    assert torch.autograd.gradcheck(doubled_by_pairs, given)
+
+
+@pytest.mark.parametrize("function", [kept_by_pairs, doubled_by_pairs])
+def test_what_needs_no_gradient_gets_none(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Tensor]) -> None:
+    torch.manual_seed(0)
+    maps, weight = torch.randn(1, 4, 4, 3, requires_grad=True), torch.randn(3, 3, 5, 5, requires_grad=True)
+    both = torch.autograd.grad(function(maps, weight).square().sum(), (maps, weight))
+    torch.testing.assert_close(torch.autograd.grad(function(maps.detach(), weight).square().sum(), weight)[0], both[1])
+    monkeypatch.setattr(fused, "_of_weight", None)  # the dearest one, for nothing where weights are frozen
+    torch.testing.assert_close(torch.autograd.grad(function(maps, weight.detach()).square().sum(), maps)[0], both[0])
+
+
+@pytest.mark.parametrize(
+    "how", [(False, [1, 1], [2, 1], [0, 0]), (False, [2, 2], [2, 2], [0, 0]), (True, [2, 1], [2, 1], [1, 0])]
+)
+def test_what_a_compiler_is_told_of_convolutions(how: tuple[bool, list[int], list[int], list[int]]) -> None:
+    torch.manual_seed(0)
+    maps, weight = torch.randn(2, 6, 8, 4), torch.randn(4, 4, 5, 3 if how[1][1] == 1 else 5)
+    found = _convolution(maps, weight, *how)
+    for op, given in ((_convolution, ()), (_of_maps, (found,)), (_of_weight, (found,))):
+        torch.library.opcheck(op, (*given, maps, weight, *how), test_utils=("test_schema", "test_faketensor"))
+
+
+@pytest.mark.parametrize("how", ["linear", "two", "contest", "bias", "convolution"])
+def test_second_derivatives_are_refused(how: str) -> None:
+    """Better than wrong."""
+    torch.manual_seed(0)
+    rows, square = torch.randn(3, 3, requires_grad=True), torch.randn(3, 3)
+    maps = rows[None, :, :, None]
+    found = {
+        "linear": lambda: LinearReLU.apply(rows, square, square[0]),
+        "two": lambda: FeedForwardReLU.apply(rows, square, square[0], square, square[0]),
+        "contest": lambda: Contest.apply(rows[None], square[None], 0.1, True)[0],
+        "bias": lambda: BiasReLU.apply(rows, square[0]),
+        "convolution": lambda: Convolution.apply(maps, square[:1, :1, None, None], (False, [1, 1], [0, 0], [0, 0])),
+    }[how]()
+    (slope,) = torch.autograd.grad(found.square().sum(), rows, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -175,10 +209,60 @@ def test_a_convolution_as_a_product_of_patches(stride: int) -> None:
         (nn.ConvTranspose2d(64, 64, 5, 2, 2, 1), 8, True),
         (nn.ConvTranspose2d(64, 64, 5, 2, 2, 1), 7, True),
         (nn.ConvTranspose2d(64, 32, 5, 2, 2, 1), 8, False),
+        (nn.ConvTranspose2d(64, 64, 5, 2, 2, 0), 8, False),
+        (nn.Conv2d(64, 64, (5, 3), padding=(2, 1)), 8, False),
     ],
 )
 def test_which_convolutions_go_by_pairs(layer: nn.Module, wide: int, expected: bool) -> None:
     assert does_pair(layer, torch.zeros(1, 64, 8, wide)) == expected
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (nn.Conv2d(8, 4, 5, 2, 2), True),
+        (nn.ConvTranspose2d(8, 4, 5, 2, 2, 1), True),
+        (nn.Linear(3, 4), True),
+        (nn.Linear(3, 4, bias=False), False),
+        (nn.Conv2d(8, 4, 5, bias=False), False),
+        (nn.Conv2d(8, 4, 5, dilation=2), False),
+        (nn.Conv2d(8, 4, 5, groups=2), False),
+        (nn.Conv2d(8, 4, 5, padding="same"), False),
+        (nn.Conv2d(8, 4, 5, padding=2, padding_mode="reflect"), False),
+        (nn.Conv2d(8, 4, (5, 3), padding=2), False),
+        (nn.BatchNorm2d(8), False),
+    ],
+)
+def test_which_layers_are_plain(layer: nn.Module, expected: bool) -> None:
+    assert is_plain(layer) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "layer", "expected"),
+    [
+        (2, nn.Conv2d(32, 4, 3, padding=1), True),
+        (2, nn.Conv2d(32, 7, 3, padding=1), True),
+        (2, nn.Conv2d(32, 8, 3, padding=1), False),
+        (2, nn.Conv2d(32, 64, 1), True),
+        (2, nn.Conv2d(32, 65, 1), False),
+        (2, nn.Conv2d(32, 4, 3), False),
+        (2, nn.Conv2d(32, 4, 3, stride=2, padding=1), False),
+        (2, nn.Conv2d(32, 4, 3, padding=1, dilation=2), False),
+        (2, nn.Conv2d(32, 4, 1, groups=4), False),
+        (2, nn.Conv2d(32, 4, 1, bias=False), False),
+        (2, nn.ConvTranspose2d(32, 4, 3, padding=1), False),
+        (2, nn.Linear(32, 4), False),
+        (1, nn.ELU(), False),
+        (0, nn.Conv2d(8, 24, 5, padding=2), False),
+        (0, nn.Conv2d(8, 32, 5, padding=2, bias=False), False),
+    ],
+)
+def test_which_decoders_are_merged(changed: int, layer: nn.Module, expected: bool) -> None:
+    parts = [nn.Conv2d(8, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 4, 1)]
+    assert can_merge(nn.Sequential(*parts))
+    assert not can_merge(nn.Sequential(*parts[1:]))
+    parts[changed] = layer
+    assert can_merge(nn.Sequential(*parts)) == expected
 
 
 @pytest.fixture
@@ -196,6 +280,9 @@ def test_layers_are_those_of_a_sequence(count: int) -> None:
     end = nn.Sequential(*maps, nn.Conv2d(4, 4, 1))
     short = nn.Sequential(nn.Conv2d(3, 4, 5, padding=2), nn.ReLU(), nn.Conv2d(4, 4, 1))
     pairs = nn.Sequential(nn.Conv2d(64, 64, 5, padding=2), nn.ReLU(), nn.ConvTranspose2d(64, 64, 5, 2, 2, 1), nn.ReLU())
+    unusual = nn.Sequential(
+        nn.ReLU(), nn.Conv2d(8, 8, 3, groups=2), nn.ReLU(), nn.ReLU(), nn.GroupNorm(2, 8), nn.ReLU()
+    )
     tokens = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 5))
     feed = FeedForward(6, times=3)
     for function, layers, shape in (
@@ -205,6 +292,8 @@ def test_layers_are_those_of_a_sequence(count: int) -> None:
         (decoded, short, (count, 3, 8, 6)),
         (rectified_layers, pairs, (count, 64, 4, 4)),
         (rectified_layers, pairs, (count, 64, 2, 5)),
+        (rectified_layers, unusual, (count, 8, 6, 6)),
+        (decoded, nn.Sequential(nn.Conv2d(8, 4, 1)), (count, 8, 6, 6)),
         (rectified_layers, nn.Sequential(), (count, 3)),
         (rectified_layers, tokens, (count, 7, 6)),
         (fed_forward, feed, (count, 7, 6)),
@@ -230,8 +319,14 @@ def test_the_layers_are_compiled_in_one_piece() -> None:
         (in_pairs, torch.randn(2, 3, 64)),
         (FeedForward(8), torch.randn(2, 5, 8)),
     ):
-        found = torch.compile(layers, backend="aot_eager", fullgraph=True)(inputs)
-        torch.testing.assert_close(found, layers(inputs))
+        inputs.requires_grad_()
+        made = [layers(inputs), torch.compile(layers, backend="aot_eager", fullgraph=True)(inputs)]
+        torch.testing.assert_close(made[1], made[0])
+        losses = [
+            torch.cat([each.flatten() for each in ([found] if isinstance(found, Tensor) else found)]) for found in made
+        ]
+        expected, compiled = (gradients(loss.square().sum(), layers, inputs) for loss in losses)
+        torch.testing.assert_close(compiled, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("bilevel", [False, True])
@@ -372,6 +467,47 @@ def test_sums_of_a_rectified_convolution_on_cuda(kind: str, count: int, side: in
 
 
 @WITH_TRITON
+@pytest.mark.parametrize(("channels", "count", "side"), [(16, 3, 3), (64, 4, 3), (128, 7, 3), (128, 1, 3), (64, 33, 1)])
+def test_sums_of_many_places_on_cuda(channels: int, count: int, side: int) -> None:
+    """More of them than all programs take at a time."""
+    torch.manual_seed(0)
+    maps, bias, weight, offset, slopes = (
+        torch.randn(*shape, device="cuda").bfloat16()
+        for shape in (
+            (3, 163, 165, channels),
+            (channels,),
+            (count, channels, side, side),
+            (count,),
+            (3, 163, 165, count),
+        )
+    )
+    assert maps[..., 0].numel() > 2 * fused.PROGRAMS * 64
+    found = _sums(maps, bias.float(), weight.float(), offset.float())
+    of_maps, of_bias, of_weight = _sums_backward(slopes, maps, bias.float(), weight.float())
+    exact = [each.double().requires_grad_() for each in (maps, bias, weight)]
+    lit = channels_first((exact[0] + exact[1]).relu())
+    expected = nn.functional.conv2d(lit, exact[2], offset.double(), padding=side // 2).permute(0, 2, 3, 1)
+    wanted = torch.autograd.grad((expected * slopes.double()).sum(), exact)
+    for mine, right in zip((found, of_maps, of_bias, of_weight), (expected, *wanted), strict=True):
+        assert distance(mine, right.detach()) < 0.01
+
+
+@WITH_TRITON
+def test_sums_that_cancel_out_on_cuda() -> None:
+    """Edges of a map that is nearly flat: each of the nine places gives much, and little is left."""
+    torch.manual_seed(0)
+    maps = (1 + 0.1 * torch.randn(2, 40, 40, 64, device="cuda")).bfloat16()
+    weight = torch.randn(4, 64, 3, 3, device="cuda")
+    weight = (weight - weight.mean((2, 3), keepdim=True)).bfloat16().float()
+    nothing = torch.zeros(64, device="cuda")
+    expected = nn.functional.conv2d(channels_first(maps).double(), weight.double(), padding=1)
+    rounded = nn.functional.conv2d(channels_first(maps), weight.bfloat16(), padding=1)
+    found = channels_first(_sums(maps, nothing, weight, nothing[:4]))
+    inner = (..., slice(1, -1), slice(1, -1))
+    assert distance(found[inner], expected[inner]) < 1.5 * distance(rounded[inner], expected[inner])
+
+
+@WITH_TRITON
 @pytest.mark.parametrize("side", [1, 3])
 def test_more_values_than_32_bits_count_on_cuda(side: int) -> None:
     """Maps of more than 2^31 values: places in them are counted in 64 bits."""
@@ -382,6 +518,12 @@ def test_more_values_than_32_bits_count_on_cuda(side: int) -> None:
     with torch.autocast("cuda", torch.bfloat16), torch.no_grad():
         found = decoded(end, maps.expand(260, -1, -1, -1))
     assert distance(found[-1], found[0]) < 1e-6
+    raw, slopes = (torch.randn(1, 512, 512, size, device="cuda").bfloat16().expand(260, -1, -1, -1) for size in (32, 4))
+    given = end[0].bias.detach(), end[2].weight.detach()
+    of_maps, _, of_weight = _sums_backward(slopes.contiguous(), raw.contiguous(), *given)
+    assert torch.equal(of_maps[-1], of_maps[0])
+    alone = _sums_backward(slopes[:1].contiguous(), raw[:1].contiguous(), *given)[2]
+    assert distance(of_weight, alone * 260) < 1e-4
 
 
 @WITH_TRITON
@@ -402,9 +544,13 @@ def test_what_is_no_number_stays_none_on_cuda(side: int) -> None:
 def test_the_compiled_decoder_on_cuda(channels: int, head: int) -> None:
     torch.manual_seed(0)
     decoder = BroadcastDecoder(16, size=32, channels=channels, upsamplings=2, head=head).cuda()
-    slots = torch.randn(3, 5, 16, device="cuda")
-    images, logits = decoder(slots)
-    with torch.autocast("cuda", torch.bfloat16):
-        found_images, found_logits = torch.compile(decoder)(slots)
-    assert distance(found_images, images) < 0.03
-    assert distance(found_logits, logits) < 0.03
+    slots = torch.randn(3, 5, 16, device="cuda", requires_grad=True)
+    found = []
+    for function, low in ((torch.compile(decoder), True), (decoder, False)):
+        with torch.autocast("cuda", torch.bfloat16, enabled=low):
+            images, logits = function(slots)
+        torch.manual_seed(1)
+        loss = (images.float() * torch.randn_like(images, dtype=torch.float32)).sum() + logits.float().sum()
+        found.append([images, logits, *gradients(loss, decoder, slots)])
+    for mine, exact in zip(*found, strict=True):
+        assert distance(mine, exact) < 0.05

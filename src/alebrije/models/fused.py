@@ -1,8 +1,8 @@
 """Layers that a GPU spends its time reading and writing, in fewer passes over their maps.
 
 A compiler makes two kernels of a ReLU beside a product of matrices, and up to five of their gradients; here they are
-one or two. Elsewhere than under autocast on CUDA, the same functions are the plain layers. Second derivatives through
-them are wrong: no model here takes any.
+one or two. Elsewhere than under autocast on CUDA, the same functions are the plain layers, and so they are for layers
+with groups, dilation, padding other than zeros or no bias. Second derivatives through them are refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 PROGRAMS = 528  # that share the rows on the way back: four for each processor of an H200
 PART = 128  # rows whose gradients are added up in one program
@@ -29,16 +30,30 @@ def rectified_layers(layers: nn.Sequential, inputs: Tensor) -> Tensor:
     """layers(inputs), in which a ReLU is taken together with the linear layer or convolution that it follows."""
     if not is_low(inputs):
         return layers(inputs)  # type: ignore[no-any-return]
+    merged = False
     for layer, following in zip_longest(layers, list(layers)[1:]):
-        if isinstance(layer, nn.ReLU):
+        if merged:  # a ReLU that was taken with the layer before it
+            merged = False
             continue
-        if not isinstance(following, nn.ReLU):
+        merged = isinstance(following, nn.ReLU) and is_plain(layer)
+        if not merged:
             inputs = layer(inputs)
         elif isinstance(layer, nn.Linear):
             inputs = rectified(layer, inputs)
         else:
             inputs = rectified_maps(layer, inputs)  # type: ignore[arg-type]
     return inputs
+
+
+def is_plain(layer: nn.Module) -> bool:
+    """Whether a layer is one that is written out here: linear, or a convolution with nothing unusual about it."""
+    if isinstance(layer, nn.Linear):
+        return layer.bias is not None
+    if not isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) or layer.bias is None:
+        return False
+    zeros = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    square = all(len(set(each)) == 1 for each in (layer.kernel_size, layer.stride, layer.padding, layer.output_padding))
+    return zeros and square and layer.groups == 1 and layer.dilation == (1, 1)
 
 
 # --- Products of matrices ---
@@ -63,6 +78,7 @@ class LinearReLU(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The gradients of inputs, weight and bias."""
         inputs, weight, found = ctx.saved_tensors
@@ -93,6 +109,7 @@ class FeedForwardReLU(torch.autograd.Function):
         return torch.addmm(offset, lit, narrow.T)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, ...]:
         """The gradients of inputs, wide, bias, narrow and offset."""
         (slope,), (inputs, wide, narrow, lit) = slopes, ctx.saved_tensors
@@ -158,6 +175,7 @@ class Contest(torch.autograd.Function):
         return weights @ inputs, attention
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of queries and inputs."""
         (of_means, of_attention), (queries, inputs, attention, weights, total) = slopes, ctx.saved_tensors
@@ -176,7 +194,7 @@ How = tuple[bool, list[int], list[int], list[int]]  # transposed, stride, paddin
 def rectified_maps(layer: nn.Conv2d | nn.ConvTranspose2d, maps: Tensor) -> Tensor:
     """relu(layer(maps)) under autocast on CUDA, the gradient of the bias taken in the same pass as that of the ReLU.
 
-    Kernels, strides and padding are alike along both axes; there is a bias, no dilation and no groups.
+    The layer is plain: see `is_plain`.
     """
     low = torch.get_autocast_dtype("cuda")
     assert layer.bias is not None
@@ -198,6 +216,7 @@ class BiasReLU(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor]:
         """The gradients of maps and bias."""
         return gated(slopes[0], *ctx.saved_tensors)
@@ -206,17 +225,12 @@ class BiasReLU(torch.autograd.Function):
 def convolved(layer: nn.Conv2d | nn.ConvTranspose2d, maps: Tensor) -> Tensor:
     """layer(maps) without its bias under autocast on CUDA: maps [B, C, H, W] to [B, H, W, C]."""
     low = torch.get_autocast_dtype("cuda")
-    rows, weight = maps.to(low).permute(0, 2, 3, 1).contiguous(), layer.weight.to(low)
-    if not does_pair(layer, maps):
-        transposed = isinstance(layer, nn.ConvTranspose2d)
-        how = transposed, list(layer.stride), list(layer.padding), list(layer.output_padding)
-        return Convolution.apply(rows, weight, how)  # type: ignore[no-any-return, no-untyped-call]
-    if isinstance(layer, nn.ConvTranspose2d):
-        pairs = transposed_pairs(layer.weight).to(low)
-        return TransposedPairs.apply(rows, weight.detach(), pairs)  # type: ignore[no-any-return, no-untyped-call]
-    pairs = paired_kernels(layer.weight).to(low)
-    found = Convolution.apply(paired(rows), pairs, (False, [1, 1], [2, 1], [0, 0]))  # type: ignore[no-untyped-call]
-    return parted(found)
+    rows, weight = maps.to(low).permute(0, 2, 3, 1).contiguous(), layer.weight
+    if does_pair(layer, maps):
+        return (doubled_by_pairs if isinstance(layer, nn.ConvTranspose2d) else kept_by_pairs)(rows, weight)
+    transposed = isinstance(layer, nn.ConvTranspose2d)
+    how = transposed, list(layer.stride), list(layer.padding), list(layer.output_padding)
+    return Convolution.apply(rows, weight.to(low), how)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class Convolution(torch.autograd.Function):
@@ -230,11 +244,13 @@ class Convolution(torch.autograd.Function):
         return _convolution(maps, weight, *how)  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of maps and weight."""
-        (slope,), (maps, weight) = slopes, ctx.saved_tensors
-        of_maps = _of_maps(slope.contiguous(), maps, weight, *ctx.how) if ctx.needs_input_grad[0] else None
-        return of_maps, _of_weight(slope.contiguous(), maps, weight, *ctx.how), None
+        slope, (maps, weight) = slopes[0].contiguous(), ctx.saved_tensors
+        of_maps = _of_maps(slope, maps, weight, *ctx.how) if ctx.needs_input_grad[0] else None
+        of_weight = _of_weight(slope, maps, weight, *ctx.how) if ctx.needs_input_grad[1] else None
+        return of_maps, of_weight, None
 
 
 # The layout is fixed by what goes in and out of these: left to itself, a compiler turns maps of gigabytes around.
@@ -294,7 +310,10 @@ def _last(weight: Tensor) -> Tensor:
 #
 # Kernels for convolutions multiply best with 128 channels or more. Where a layer has 64, two neighbouring columns are
 # taken for one of 128 channels, which is what they are in memory. Of the six columns that a pair sees, each of the two
-# sees five: a fifth more arithmetic, at 1.3 to 1.5 times the speed on an H200.
+# sees five: a fifth more arithmetic, at 1.3 to 1.7 times the rate on an H200 (benchmarks/convolutions.py).
+
+PAIRS_KEPT: How = (False, [1, 1], [2, 1], [0, 0])
+PAIRS_OUT: How = (True, [2, 1], [2, 1], [1, 0])
 
 
 def does_pair(layer: nn.Conv2d | nn.ConvTranspose2d, maps: Tensor) -> bool:
@@ -318,11 +337,23 @@ def parted(maps: Tensor) -> Tensor:
     return maps.view(images, high, wide * 2, channels // 2)
 
 
+def kept_by_pairs(maps: Tensor, weight: Tensor) -> Tensor:
+    """A convolution of maps [B, H, W, C] with kernels [O, C, 5, 5] and padding 2."""
+    pairs = paired_kernels(weight).to(maps.dtype)
+    return parted(Convolution.apply(paired(maps), pairs, PAIRS_KEPT))  # type: ignore[no-untyped-call]
+
+
 def paired_kernels(weight: Tensor) -> Tensor:
     """Kernels [O, I, 5, 5] of a convolution as kernels [2 O, 2 I, 5, 3] that do the same to pairs of columns."""
     left, right = F.pad(weight, (0, 1)), F.pad(weight, (1, 0))  # what the two columns see of the six
     both = torch.stack((left, right)).view(2, *weight.shape[:3], 3, 2)
     return _last(both.permute(0, 1, 5, 2, 3, 4).flatten(0, 1).flatten(1, 2))
+
+
+def doubled_by_pairs(maps: Tensor, weight: Tensor) -> Tensor:
+    """A transposed convolution of maps [B, H, W, C] with kernels [C, O, 5, 5], stride 2 and twice the size."""
+    pairs = transposed_pairs(weight).to(maps.dtype)
+    return TransposedPairs.apply(maps, weight.detach().to(maps.dtype), pairs)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def transposed_pairs(weight: Tensor) -> Tensor:
@@ -331,13 +362,10 @@ def transposed_pairs(weight: Tensor) -> Tensor:
     return _last(both.permute(0, 4, 1, 2, 3).flatten(1, 2))
 
 
-PAIRS_OUT: How = (True, [2, 1], [2, 1], [1, 0])
-
-
 class TransposedPairs(torch.autograd.Function):
     """A transposed convolution with stride 2 that gives pairs of columns.
 
-    The maps that it takes have 64 channels either way, so their gradient is made as ever.
+    The gradient of its maps is made as ever: they have 64 channels either way, and on pairs it takes longer.
     """
 
     @staticmethod
@@ -347,11 +375,13 @@ class TransposedPairs(torch.autograd.Function):
         return parted(_convolution(maps, pairs, *PAIRS_OUT))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of maps and pairs."""
         slope, (maps, weight, pairs) = slopes[0].contiguous(), ctx.saved_tensors
-        of_maps = _convolution(slope, weight, False, [2, 2], [2, 2], [0, 0])
-        return of_maps, None, _of_weight(paired(slope), maps, pairs, *PAIRS_OUT)
+        of_maps = _convolution(slope, weight, False, [2, 2], [2, 2], [0, 0]) if ctx.needs_input_grad[0] else None
+        of_pairs = _of_weight(paired(slope), maps, pairs, *PAIRS_OUT) if ctx.needs_input_grad[2] else None
+        return of_maps, None, of_pairs
 
 
 # --- Convolutions of few channels ---
@@ -438,22 +468,35 @@ def _(slopes: Tensor, lit: Tensor) -> tuple[Tensor, Tensor]:
 # --- The end of a decoder ---
 
 
+MOST_SUMS = 64  # that a place gives to those around it: 3x3 times seven channels, or 64 of a 1x1 layer
+
+
 def decoded(layers: nn.Sequential, maps: Tensor) -> Tensor:
     """layers(maps), which end with a convolution, its ReLU, and a convolution of 1x1 or 3x3 places to few channels.
 
     In the decoder of Slot Attention the map between the two is the largest there is, 1.5 GB for eleven slots at 128
     pixels: it is read once in each direction.
     """
-    largest: Any = layers[-3]
-    sums: Any = layers[-1]
-    low = is_low(maps) and torch.get_autocast_dtype("cuda") == torch.bfloat16
-    few = sums.out_channels * sums.weight[0, 0].numel() <= 64 and largest.out_channels in (16, 32, 64, 128)
-    alike = sums.kernel_size in ((1, 1), (3, 3)) and sums.padding == (sums.kernel_size[0] // 2,) * 2
-    if not (HAS_TRITON and low and few and alike):
+    bfloat16 = is_low(maps) and torch.get_autocast_dtype("cuda") == torch.bfloat16
+    if not (HAS_TRITON and bfloat16 and can_merge(layers)):
         return rectified_layers(layers, maps)
     maps = rectified_layers(layers[:-3], maps)  # type: ignore[arg-type]
+    largest: Any = layers[-3]
+    sums: Any = layers[-1]
     drawn: Tensor = _sums(convolved(largest, maps), largest.bias.float(), sums.weight.float(), sums.bias.float())
     return drawn.permute(0, 3, 1, 2)
+
+
+def can_merge(layers: nn.Sequential) -> bool:
+    """Whether the last three layers are as `decoded` takes them together."""
+    if len(layers) < 3 or not isinstance(layers[-2], nn.ReLU) or not all(is_plain(layers[at]) for at in (-3, -1)):
+        return False
+    largest, sums = layers[-3], layers[-1]
+    if isinstance(largest, nn.Linear) or not isinstance(sums, nn.Conv2d):
+        return False
+    side = sums.kernel_size[0]
+    keeps_size = side in (1, 3) and sums.padding[0] == side // 2 and sums.stride[0] == 1
+    return keeps_size and sums.out_channels * side**2 <= MOST_SUMS and largest.out_channels in (16, 32, 64, 128)
 
 
 @torch.library.custom_op("alebrije::rectified_sums", mutates_args=(), device_types="cuda")
@@ -466,15 +509,16 @@ def _sums(maps: Tensor, bias: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
 
     (count, channels, side, _), rows = weight.shape, maps.numel() // weight.shape[1]
     out, places = maps.new_empty(*maps.shape[:-1], count), _by_place(weight)
-    given = out if side == 1 else maps.new_empty(rows, len(places))
+    # Sums of neighbours may cancel out, so none is rounded before the last.
+    gifts = out if side == 1 else maps.new_empty(rows, len(places), dtype=torch.float32)
     with torch.cuda.device(maps.device):
         kernels.forward[(-(-rows // kernels.ROWS),)](
-            *(maps, bias, places, offset if side == 1 else None, given, rows, channels, len(places)),
-            *(kernels.ROWS, _width(places)),
+            *(maps, bias, places, offset if side == 1 else None, gifts, rows, channels, len(places)),
+            *(kernels.ROWS, _room(places)),
         )
         if side > 1:
             kernels.gather[(-(-rows // kernels.MANY),)](
-                *(given, offset, out, rows, *maps.shape[1:3]),
+                *(gifts, offset, out, rows, *maps.shape[1:3]),
                 *(count, side, kernels.MANY, 1 << (count - 1).bit_length()),
             )
     return out
@@ -485,10 +529,10 @@ def _by_place(weight: Tensor) -> Tensor:
     return weight.permute(2, 3, 0, 1).flatten(0, 2).contiguous()
 
 
-def _width(places: Tensor) -> int:
-    from alebrije.models import kernels
-
-    return kernels.NARROW if len(places) <= kernels.NARROW else kernels.WIDE
+def _room(places: Tensor) -> int:
+    """The columns that a kernel holds for so many rows: a product of matrices has no side narrower than 16."""
+    assert len(places) <= MOST_SUMS
+    return 16 if len(places) <= 16 else MOST_SUMS
 
 
 @_sums.register_fake
@@ -497,24 +541,24 @@ def _(maps: Tensor, bias: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("alebrije::rectified_sums_backward", mutates_args=(), device_types="cuda")
-def _slopes(slopes: Tensor, maps: Tensor, bias: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _sums_backward(slopes: Tensor, maps: Tensor, bias: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of maps, bias and weight."""
     from alebrije.models import kernels
 
     (count, channels, side, _), rows = weight.shape, maps.numel() // weight.shape[1]
     places, out = _by_place(weight), torch.empty_like(maps)
-    wide = _width(places)
-    of_weight, of_bias = (weight.new_empty(PROGRAMS, *shape) for shape in ((wide, channels), (channels,)))
+    room = _room(places)
+    of_weight, of_bias = (weight.new_empty(PROGRAMS, *shape) for shape in ((room, channels), (channels,)))
     with torch.cuda.device(maps.device):
         kernels.backward[(PROGRAMS,)](
             *(slopes, maps, bias, places, out, of_weight, of_bias, rows, *maps.shape[1:3]),
-            *(channels, count, side, kernels.FEW, wide),
+            *(channels, count, side, kernels.FEW, room),
         )
     by_place = of_weight.sum(0)[: len(places)].view(side, side, count, channels)
     return out, of_bias.sum(0), by_place.permute(2, 3, 0, 1).contiguous()
 
 
-@_slopes.register_fake
+@_sums_backward.register_fake
 def _(slopes: Tensor, maps: Tensor, bias: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(maps), torch.empty_like(bias), weight.new_empty(weight.shape)
 
@@ -526,7 +570,9 @@ def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
 
 def _back(ctx: Any, slopes: Tensor) -> tuple[Tensor, ...]:
     maps, bias, weight = ctx.saved_tensors
-    return *_slopes(slopes.contiguous().to(maps.dtype), maps, bias, weight), slopes.sum((0, 1, 2), dtype=torch.float32)
+    return *_sums_backward(slopes.contiguous().to(maps.dtype), maps, bias, weight), slopes.sum(
+        (0, 1, 2), dtype=torch.float32
+    )
 
 
 _sums.register_autograd(_back, setup_context=_keep)

@@ -8,8 +8,6 @@ import triton.language as tl
 ROWS = 128  # that a program holds at a time
 FEW = 64  # the same where it holds more of each row
 MANY = 512  # and less
-NARROW = 16  # a product of matrices has no narrower side
-WIDE = 64  # sums at most: those of 3x3 places for up to seven channels
 
 
 @triton.jit
@@ -54,24 +52,25 @@ def backward(
     weights = weights.to(maps.dtype.element_ty)
     start = tl.load(bias + channel)[None, :]
     down, right = K // 2 - one // S // K, K // 2 - one // S % K  # where a place gives to
-    # A place on an edge gives nothing beyond it: a bit for each edge, one for columns and one for rows that are none.
+    # A place on an edge gives nothing beyond it: a bit for each of the four. Columns past the last have bit 16, as all
+    # rows have; rows past the last have bit 32, as all columns have.
     beyond = (down == -1) * 1 | (down == 1) * 2 | (right == -1) * 4 | (right == 1) * 8
-    beyond = tl.where(one < K * K * S, beyond | 32, 48)[None, :]
-    given = (one % S + (down * wide + right) * S)[None, :]
+    beyond = tl.where(one < K * K * S, beyond | 32, 16 | 32)[None, :]
+    taker = (one % S + (down * wide + right) * S)[None, :]
     to_weights = tl.zeros([W, C], tl.float32)
     to_bias = tl.zeros([R, C], tl.float32)  # rows are added up at the end: threads would have to wait for each other
     for first in range(program * R, rows, programs * R):
         place = first + tl.arange(0, R)[:, None]
         row = place.to(tl.int64)
-        edges = tl.where(place < rows, 16, 32)
+        edges = tl.where(place < rows, 16, 16 | 32)
         if K > 1:
             x, y = place % wide, place // wide % high
             edges = edges | (y == 0) * 1 | (y == high - 1) * 2 | (x == 0) * 4 | (x == wide - 1) * 8
-        low = tl.load(slopes + row * S + given, mask=(edges & beyond) == 0, other=0.0)  # [R, W]
+        slope = tl.load(slopes + row * S + taker, mask=(edges & beyond) == 0, other=0.0)  # [R, W]
         raw = tl.load(maps + row * C + channel[None, :], mask=place < rows, other=0.0).to(tl.float32) + start
-        found = tl.where(raw <= 0, 0.0, tl.dot(low, weights))  # [R, C]
+        found = tl.where(raw <= 0, 0.0, tl.dot(slope, weights))  # [R, C]
         tl.store(out + row * C + channel[None, :], found, mask=place < rows)
-        to_weights = tl.dot(tl.trans(low), tl.where(raw <= 0, 0.0, raw).to(maps.dtype.element_ty), to_weights)
+        to_weights = tl.dot(tl.trans(slope), tl.where(raw <= 0, 0.0, raw).to(maps.dtype.element_ty), to_weights)
         to_bias += found
     tl.store(of_weights + (program * W + one[:, None]) * C + channel[None, :], to_weights)
     tl.store(of_bias + program * C + channel, tl.sum(to_bias, 0))
