@@ -9,8 +9,9 @@ WORKERS ?= 2
 demo: $(STAMP)
 	$(BIN)/alebrije demo
 
+# Tests start some 150 programs: compiled modules are kept, also where the environment would not.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
