@@ -38,12 +38,13 @@ TITLES = {
     "oracle-slow": "Oracle, recipe of the release",
     "ssm-slot-long": "SSM-Slot, twice the steps",
     "ssm-slot-again": "SSM-Slot, twice the steps, again",
+    "ssm-slot-longest": "SSM-Slot, four times the steps",
     "ssm-slot-slow": "SSM-Slot, recipe of the release",
     "i2i-vit-again": "I2I-ViT, again",
 }
 PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle") | {"i2i-vit-again": "I2I-ViT"}
-PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-slow"), "SSM-Slot")
-MORE = "black", "gold", "teal", "navy"
+PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-longest", "ssm-slot-slow"), "SSM-Slot")
+MORE = "black", "gold", "teal", "navy", "olive"
 COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], *MORE), strict=True))
 
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 import alebrije
 from alebrije.cli import main
+from alebrije.cli.examining import default_jobs
 from alebrije.errors import InputError
 from alebrije.report.evaluation import chosen
 from alebrije.results import Store
@@ -306,6 +307,23 @@ def test_a_study_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 def done(folder: Path) -> int:
     """How many cells are stored there."""
     return len(list((folder / "cells").rglob("*.json")))
+
+
+@pytest.mark.parametrize(
+    ("size", "studies", "beside", "expected"),
+    [
+        ("tiny", ["imagination"], False, 1),
+        ("tiny", ["grouping", "neurons"], False, 1),
+        ("tiny", ["imagination", "neurons"], False, 4),
+        ("tiny", ["neurons"], True, 4),
+        ("small", ["neurons"], False, 4),
+    ],
+)
+def test_how_many_share_an_evaluation(
+    monkeypatch: pytest.MonkeyPatch, size: str, studies: list[str], beside: bool, expected: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert default_jobs(size, studies, beside) == expected
 
 
 def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:

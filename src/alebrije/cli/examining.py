@@ -17,6 +17,8 @@ from alebrije.cli.printing import conclude
 from alebrije.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from alebrije.studies.folder import Folder
     from alebrije.studies.protocol import Ask
     from alebrije.studies.protocol import Study as Protocol
@@ -101,8 +103,8 @@ class Eval:
     device: Device = "auto"
     """Where the model runs; `auto` takes a GPU if there is one."""
     jobs: int | None = None
-    """Processes that share the work, each with one thread; unless given, up to four on a CPU and one on a GPU or
-    where a model meets one study at the size tiny."""
+    """Processes that share the work, each with one thread; unless given, up to four on a CPU, and one on a GPU or
+    for what takes seconds: at the size tiny, one model and one study, or neurons and grouping."""
 
     def run(self) -> None:
         """Examines, writes the report, prints what was found; ends with 1 if a cell failed."""
@@ -116,9 +118,7 @@ class Eval:
 
         wanted, device = chosen(self.tests), device_of(self.device)
         folder = Folder(self.out)
-        jobs = min(4, os.cpu_count() or 1) if device == "cpu" else 1
-        if self.size == "tiny" and len(wanted) == 1 and not self.beside:  # done before other processes would be there
-            jobs = 1
+        jobs = self.jobs or (default_jobs(self.size, wanted, bool(self.beside)) if device == "cpu" else 1)
         with cells_counted() as progress:
             report = evaluate(
                 self.spec,
@@ -136,7 +136,7 @@ class Eval:
                 layer=self.layer,
                 batch=self.batch,
                 device=device,
-                workers=self.jobs or jobs,
+                workers=jobs,
                 progress=progress,
             )
         for study in wanted:
@@ -236,6 +236,17 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
+
+
+def default_jobs(size: str, studies: Collection[str], beside: bool) -> int:
+    """The processes that share an evaluation on a CPU: one for what is done before others would be there.
+
+    >>> default_jobs("tiny", ["grouping", "neurons"], beside=False)
+    1
+    """
+    if size == "tiny" and not beside and (len(studies) == 1 or {"neurons", "grouping"}.issuperset(studies)):
+        return 1
+    return min(4, os.cpu_count() or 1)
 
 
 def _at_least_one(**numbers: int | None) -> None:
