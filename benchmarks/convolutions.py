@@ -4,7 +4,7 @@
 
 The layers are those of Slot Attention's decoder and encoder at 128 pixels, eleven slots and batches of 64, in bfloat16
 with channels last. Rates count the arithmetic that is done: for pairs a sixth of it is with zeros. In the gradient of
-the maps of a transposed layer pairs take longer, so that `fused` does without them there.
+the maps of a transposed layer pairs take longer, so that a step does without them there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alebrije.models.fused import PAIRS_KEPT, PAIRS_OUT, How, paired, paired_kernels, transposed_pairs
+from alebrije.models.convolutions import PAIRS_KEPT, PAIRS_OUT, How, paired, paired_kernels, transposed_pairs
 
 SAME: How = (False, [1, 1], [2, 2], [0, 0])
 DOUBLED: How = (True, [2, 2], [2, 2], [1, 1])

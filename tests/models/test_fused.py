@@ -8,29 +8,31 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alebrije.models import fused, slot_attention
+from alebrije.models import convolutions, fused, slot_attention
+from alebrije.models.convolutions import (
+    Convolution,
+    _convolution,
+    _of_maps,
+    _of_weight,
+    does_pair,
+    doubled_by_pairs,
+    kept_by_pairs,
+)
 from alebrije.models.fused import (
     HAS_TRITON,
     BiasReLU,
     Contest,
-    Convolution,
     FeedForwardReLU,
     LinearReLU,
-    _convolution,
-    _of_maps,
-    _of_weight,
     _patches,
     _sums,
     _sums_backward,
     can_merge,
     cut_patches,
     decoded,
-    does_pair,
-    doubled_by_pairs,
     fed_forward,
     gated,
     is_plain,
-    kept_by_pairs,
     rectified,
     rectified_layers,
     rectified_maps,
@@ -41,6 +43,7 @@ from alebrije.models.transformer import FeedForward
 
 Function = Callable[[Tensor], Tensor]
 
+TOLD = ("test_schema", "test_faketensor")  # what a compiler goes by
 ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 WITH_TRITON = pytest.mark.skipif(not (torch.cuda.is_available() and HAS_TRITON), reason="needs a GPU and Triton")
 
@@ -152,7 +155,7 @@ def test_what_needs_no_gradient_gets_none(monkeypatch: pytest.MonkeyPatch, funct
     maps, weight = torch.randn(1, 4, 4, 3, requires_grad=True), torch.randn(3, 3, 5, 5, requires_grad=True)
     both = torch.autograd.grad(function(maps, weight).square().sum(), (maps, weight))
     torch.testing.assert_close(torch.autograd.grad(function(maps.detach(), weight).square().sum(), weight)[0], both[1])
-    monkeypatch.setattr(fused, "_of_weight", None)  # the dearest one, for nothing where weights are frozen
+    monkeypatch.setattr(convolutions, "_of_weight", None)  # the dearest one, for nothing where weights are frozen
     torch.testing.assert_close(torch.autograd.grad(function(maps, weight.detach()).square().sum(), maps)[0], both[0])
 
 
@@ -164,7 +167,8 @@ def test_what_a_compiler_is_told_of_convolutions(how: tuple[bool, list[int], lis
     maps, weight = torch.randn(2, 6, 8, 4), torch.randn(4, 4, 5, 3 if how[1][1] == 1 else 5)
     found = _convolution(maps, weight, *how)
     for op, given in ((_convolution, ()), (_of_maps, (found,)), (_of_weight, (found,))):
-        torch.library.opcheck(op, (*given, maps, weight, *how), test_utils=("test_schema", "test_faketensor"))
+        found_of_it = torch.library.opcheck(op, (*given, maps, weight, *how), test_utils=TOLD)
+        assert found_of_it == dict.fromkeys(TOLD, "SUCCESS")
 
 
 @pytest.mark.parametrize("how", ["linear", "two", "contest", "bias", "convolution"])
