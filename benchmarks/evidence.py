@@ -43,12 +43,13 @@ def runs() -> dict[str, Callable[[], Plan]]:
         for model in SVIB:
             long = alpha == 0.6 and model in ("i2i-vit", "oracle")
             settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "oracle" else {})
-            for name in (model, *(["i2i-vit-again"] if model == "i2i-vit" else [])):
-                made[f"svib/{name}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
-        # The same plan twice, for what chance there is without another seed; and one for longer still.
-        for name, steps in (("long", 40_000), ("again", 40_000), ("longest", 80_000)):
+            made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
+        for name, steps in (("long", 40_000), ("longest", 80_000)):
             more = {"steps": steps}
             made[f"svib/ssm-slot-{name}/{alpha}"] = lambda a=alpha, s=more: plan("ssm-slot", alpha=a, settings=s)  # type: ignore[misc]
+        # The same plans a second time, for what chance there is without another seed.
+        made[f"svib/i2i-vit-again/{alpha}"] = made[f"svib/i2i-vit/{alpha}"]
+        made[f"svib/ssm-slot-again/{alpha}"] = made[f"svib/ssm-slot-long/{alpha}"]
         late = {"steps": 40_000, "warmup": 7_500, "half_life": 62_500}  # the recipe of the release, a quarter as long
         made[f"svib/ssm-slot-slow/{alpha}"] = lambda a=alpha, s=late: plan(  # type: ignore[misc]
             "ssm-slot", preset_name="paper", alpha=a, images=0, settings=s

@@ -44,7 +44,7 @@ TITLES = {
 }
 PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle") | {"i2i-vit-again": "I2I-ViT"}
 PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-longest", "ssm-slot-slow"), "SSM-Slot")
-MORE = "black", "gold", "teal", "navy", "olive"
+MORE = "black", "gold", "teal", "navy", "saddlebrown"
 COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], *MORE), strict=True))
 
 
