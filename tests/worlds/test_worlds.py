@@ -343,6 +343,17 @@ def test_devices_and_looks_that_are_not_there_are_refused() -> None:
     assert sprites.render(scenes, size=16, path="exact").images.shape == (1, 3, 16, 16)
 
 
+def test_a_device_that_is_full_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: out of memory")
+
+    sprites = worlds.get("sprites")
+    scenes = sprites.sample(1)
+    monkeypatch.setattr(torch, "zeros", full)
+    with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
+        sprites.render(scenes)
+
+
 @pytest.mark.parametrize("name", SOLID_PAIRS)
 def test_solid_objects_have_heights(name: str) -> None:
     scenes = sampled(name)[:1]
