@@ -9,9 +9,10 @@ WORKERS ?= 2
 demo: $(STAMP)
 	$(BIN)/alebrije demo
 
-# Tests start some 150 programs: compiled modules are kept, also where the environment would not.
+# Tests start some 100 programs: compiled modules are kept, also where the environment would not. Processes share files of
+# tests and take them in the order of tests/conftest.py, the longest first.
 test: lint
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LONG = {"test_pages.py", "test_demo.py", "test_study_cells.py", "test_eval_command.py"}
+LONGEST = """
+    pages slot_attention eval_command demo study_cells study_analogy study_imagination make records autoencoders loop
+    toys_page imagination_models train_command state_space analogy cache worlds svib zoos fused study_neurons clevrtex
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: two processes share the tests, and neither is to wait for the other at the end."""
-    items.sort(key=lambda item: item.path.name not in LONG)
+    """The longest files first: two processes share them, and neither is to wait for the other at the end."""
+    place = {f"test_{name}.py": number for number, name in enumerate(LONGEST.split())}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 def _genuine(name: str) -> Path:

@@ -26,7 +26,9 @@ from alebrije.cli.examining import default_jobs
 from alebrije.errors import InputError
 from alebrije.report.evaluation import chosen
 from alebrije.results import Store
+from alebrije.studies import imagination
 from alebrije.studies.folder import Folder
+from alebrije.studies.imagination_head import Lesson
 from alebrije.studies.protocol import Ask, get, run_study
 from alebrije.studies.training import carry_out
 from alebrije.studies.views import READS_SCENES
@@ -575,7 +577,9 @@ def test_nobody_reads_to_the_end(tmp_path: Path) -> None:
     assert (tmp_path / "found" / "report.html").exists()
 
 
-def test_rules_and_alphas_are_for_imagination(tmp_path: Path) -> None:
+def test_rules_and_alphas_are_for_imagination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = replace(imagination.EXTENTS["tiny"], lesson=Lesson(steps=20))
+    monkeypatch.setattr(imagination, "EXTENTS", {"tiny": brief})
     report = alebrije.evaluate(
         Colour(), tests=["skill", "mig"], size="tiny", out=tmp_path, name="mine", rules="M-A", alphas=[0.2]
     )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from programs import Programs
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -21,7 +25,14 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return [(found["kind"].strip(), found["body"]) for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
-def follow(page: Path, folder: Path) -> int:
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Programs]:
+    found = Programs()
+    yield found
+    found.close()
+
+
+def follow(page: Path, folder: Path, programs: Programs) -> int:
     """Does in a folder what a page says, and counts what was done."""
     home = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
     done = 0
@@ -31,38 +42,41 @@ def follow(page: Path, folder: Path) -> int:
         if file:
             (folder / file).write_text(body)
         elif language == "python":
-            run([sys.executable, "-c", body], folder, home, body)
+            run(programs, ["python", "-c", body], folder, home)
             done += 1
         elif language == "console":
             for line in body.splitlines():
                 if line.startswith("$ "):
-                    run(["bash", "-c", line[2:]], folder, home, line)
+                    run(programs, shlex.split(line[2:]), folder, home)
                     done += 1
     return done
 
 
-def run(command: list[str], folder: Path, environment: dict[str, str], told: str) -> None:
-    found = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, f"{told}\n{found.stdout[-2000:]}\n{found.stderr[-3000:]}"
+def run(programs: Programs, command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    assert not {"|", "&", "&&", ";", "<", ">"} & set(command), f"{command} needs a shell, and here is none"
+    said = folder / ".said"
+    code = programs.run(command, folder, environment, said)
+    assert code == 0, f"{' '.join(command)}\n{said.read_text()[-5000:]}"
+    said.unlink()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
+def test_what_a_page_says_works(page: Path, tmp_path: Path, programs: Programs) -> None:
     wanted = sum(
         line.startswith("$ ") for kind, body in blocks(page) if kind == "console" for line in body.splitlines()
     )
     wanted += sum(kind == "python" for kind, _ in blocks(page))
-    assert follow(page, tmp_path) == wanted
+    assert follow(page, tmp_path, programs) == wanted
 
 
-def test_a_command_that_fails_is_noticed(tmp_path: Path) -> None:
+def test_a_command_that_fails_is_noticed(tmp_path: Path, programs: Programs) -> None:
     page = tmp_path / "page.md"
     page.write_text("```console\n$ alebrije metrics\n$ alebrije metricks\n```\n")
     with pytest.raises(AssertionError, match="metricks"):
-        follow(page, tmp_path)
+        follow(page, tmp_path, programs)
     page.write_text("```sh\nalebrije metrics\n```\n")
     with pytest.raises(AssertionError, match="neither run nor called text"):
-        follow(page, tmp_path)
+        follow(page, tmp_path, programs)
 
 
 def test_commands_outside_of_blocks_exist() -> None:

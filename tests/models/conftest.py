@@ -22,7 +22,7 @@ def fit() -> Fit:
 def _fit(
     model: nn.Module, batch: Callable[[int], Batch], steps: int, lr: float = 1e-3, clip: float = 1.0, seed: int = 0
 ) -> list[float]:
-    optimiser = torch.optim.Adam(model.parameters(), lr)
+    optimiser = torch.optim.Adam(model.parameters(), lr, fused=True)
     history = []
     model.train()
     with torch.random.fork_rng(devices=[]):

@@ -26,7 +26,7 @@ from alebrije.studies.views import parts as in_parts
 
 VERSION = 1  # raised when the same code comes to another drawing
 _AT_ONCE, _MANY = 64, 256  # images that are encoded at once, and that are added up
-_FEW, _PLACES = 16, (2**22, 2**14)  # images that are drawn at once, and points of their parts: on a GPU, on a CPU
+_FEW, _PLACES = 16, (2**22, 2**12)  # images that are drawn at once, and points of their parts: on a GPU, on a CPU
 _STRENGTHS = (
     1e-6,
     1e-5,
