@@ -79,6 +79,18 @@ def test_a_command_that_fails_is_noticed(tmp_path: Path, programs: Programs) -> 
         follow(page, tmp_path, programs)
 
 
+def test_programs_know_nothing_of_each_other(tmp_path: Path, programs: Programs) -> None:
+    """They come from one process that has torch, and none sees what another has done to it."""
+    first, second, said = tmp_path / "first", tmp_path / "second", tmp_path / "said"
+    first.mkdir()
+    second.mkdir()
+    spoil = "import os, torch; torch.zeros = None; os.environ['SPOILT'] = '1'; os.chdir('/'); raise SystemExit(7)"
+    assert programs.run(["python", "-c", spoil], first, os.environ, said) == 7
+    show = "import os, sys, torch; print(os.getcwd(), sys.argv, os.environ.get('SPOILT'), float(torch.zeros(1)))"
+    assert programs.run(["python", "-c", show], second, {"TOLD": "1"}, said) == 0
+    assert said.read_text() == f"{second} ['-c'] None 0.0\n"
+
+
 def test_commands_outside_of_blocks_exist() -> None:
     """Subcommands that are named in the running text are subcommands."""
     listing = subprocess.run([sys.executable, "-m", "alebrije", "--help"], capture_output=True, text=True, check=True)
