@@ -241,6 +241,7 @@ def _end_with(parent: int) -> None:
 def _compute(job: Job, folder: Path) -> Result:
     """Compute and store one cell; what goes wrong in it is its result."""
     started = time.perf_counter()
+    _keep_memory()
     try:
         with _one_thread():
             values = job.work()
@@ -255,7 +256,6 @@ def _one_thread() -> Iterator[None]:
     """Numbers are added up as a single thread does it, so what is found does not depend on how many share the work."""
     import torch
 
-    _keep_memory()
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

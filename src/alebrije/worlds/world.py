@@ -202,8 +202,8 @@ def _usable(device: str | torch.device) -> torch.device:
         place = torch.device(device)
         torch.zeros(1, device=place)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
-        if "out of memory" in str(error):  # it is there, and full
-            raise torch.OutOfMemoryError(str(error)) from None
+        if "out of memory" in str(error):
+            raise InputError(f"{device} has no memory left, not even for one number; other programs hold it") from None
         raise InputError(f'device must be one that torch can use here, such as "cpu", not {device!r}') from None
     return place
 
