@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from programs import Programs
 
 ROOT = Path(__file__).parents[1]
 LONGEST = """
@@ -18,6 +21,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first: two processes share them, and neither is to wait for the other at the end."""
     place = {f"test_{name}.py": number for number, name in enumerate(LONGEST.split())}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """What starts programs that need torch at once."""
+    found = Programs()
+    yield found
+    found.close()
 
 
 def _genuine(name: str) -> Path:

@@ -6,31 +6,44 @@ anew: it has a process of its own, with its own arguments, folder and environmen
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 LOADED = ("torch._dynamo", "alebrije.cli", "alebrije.report.page", "alebrije.studies", "alebrije.train.loop")
 
 
+@dataclass(frozen=True)
+class Program:
+    """`alebrije ...` or `python -c ...`, where it is run, and the file that gets all that it says."""
+
+    command: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    said: Path
+
+
 class Programs:
-    """Runs `alebrije ...` and `python -c ...`, one after another."""
+    """Runs programs, one after another or beside each other."""
 
     def __init__(self) -> None:
         ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self.server: subprocess.Popen[str] = subprocess.Popen([sys.executable, __file__], text=True, **ends)
 
-    def run(self, command: Sequence[str], folder: Path, environment: Mapping[str, str], said: Path) -> int:
-        """The exit code of a command; what it says is in the file `said`."""
+    def run(self, *programs: Program) -> list[int]:
+        """The exit codes of programs that run at the same time."""
         assert self.server.stdin is not None
         assert self.server.stdout is not None
-        asked = {"command": list(command), "folder": str(folder), "environment": dict(environment), "said": str(said)}
-        print(json.dumps(asked), file=self.server.stdin, flush=True)
-        return int(self.server.stdout.readline())
+        asked = [vars(program) | {"environment": dict(program.environment)} for program in programs]
+        print(json.dumps(asked, default=str), file=self.server.stdin, flush=True)  # paths as they are written
+        codes: list[int] = json.loads(self.server.stdout.readline())
+        return codes
 
     def close(self) -> None:
         """End the process that forks."""
@@ -40,15 +53,17 @@ class Programs:
 
 
 def serve() -> None:
-    """Forks for every line that asks for a program, and tells how it ended."""
+    """Forks for the programs of every line, and tells how they ended."""
     for name in LOADED:
         __import__(name)
+    gc.freeze()  # nobody looks for rubbish in what is shared: to look would copy it, most of all when a program ends
     for line in sys.stdin:
-        asked = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            become(**asked)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        children = []
+        for program in json.loads(line):
+            children.append(os.fork())
+            if children[-1] == 0:
+                become(**program)
+        print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], flush=True)
 
 
 def become(command: list[str], folder: str, environment: dict[str, str], said: str) -> None:

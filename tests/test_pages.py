@@ -7,12 +7,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from programs import Programs
+from programs import Program, Programs
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -23,13 +22,6 @@ KINDS = {"console", "python", "text", "json", ""}
 def blocks(page: Path) -> list[tuple[str, str]]:
     """The kind and the body of every block of code."""
     return [(found["kind"].strip(), found["body"]) for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
-
-
-@pytest.fixture(scope="module")
-def programs() -> Iterator[Programs]:
-    found = Programs()
-    yield found
-    found.close()
 
 
 def follow(page: Path, folder: Path, programs: Programs) -> int:
@@ -55,7 +47,7 @@ def follow(page: Path, folder: Path, programs: Programs) -> int:
 def run(programs: Programs, command: list[str], folder: Path, environment: dict[str, str]) -> None:
     assert not {"|", "&", "&&", ";", "<", ">"} & set(command), f"{command} needs a shell, and here is none"
     said = folder / ".said"
-    code = programs.run(command, folder, environment, said)
+    (code,) = programs.run(Program(command, folder, environment, said))
     assert code == 0, f"{' '.join(command)}\n{said.read_text()[-5000:]}"
     said.unlink()
 
@@ -85,9 +77,9 @@ def test_programs_know_nothing_of_each_other(tmp_path: Path, programs: Programs)
     first.mkdir()
     second.mkdir()
     spoil = "import os, torch; torch.zeros = None; os.environ['SPOILT'] = '1'; os.chdir('/'); raise SystemExit(7)"
-    assert programs.run(["python", "-c", spoil], first, os.environ, said) == 7
+    assert programs.run(Program(["python", "-c", spoil], first, os.environ, said)) == [7]
     show = "import os, sys, torch; print(os.getcwd(), sys.argv, os.environ.get('SPOILT'), float(torch.zeros(1)))"
-    assert programs.run(["python", "-c", show], second, {"TOLD": "1"}, said) == 0
+    assert programs.run(Program(["python", "-c", show], second, {"TOLD": "1"}, said)) == [0]
     assert said.read_text() == f"{second} ['-c'] None 0.0\n"
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -25,7 +26,9 @@ from alebrije.train import DivergedError, Held, Recipe, checkpoints, load_weight
 from alebrije.train.checkpoints import load, save
 from alebrije.train.crew import Crew
 from alebrije.train.loop import Stride
+from programs import Program, Programs
 
+TESTS = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 RECIPE = Recipe(steps=12, batch=8, lr=1e-2, warmup=4, decay="cosine", clip=0.5, precision="float32")
 
 
@@ -147,7 +150,7 @@ def test_a_finished_run_is_only_read(tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 from test_loop import RECIPE, small, source
 from alebrije.train import train
 
@@ -161,7 +164,7 @@ train(small(), Slow(), RECIPE, Path({folder!r}), save_every=2, log_every=1)
 
 
 def test_a_killed_run_goes_on_and_ends_bit_identical(tmp_path: Path) -> None:
-    code = textwrap.dedent(KILLED).format(tests=str(Path(__file__).parent), folder=str(tmp_path / "killed"))
+    code = textwrap.dedent(KILLED).format(tests=TESTS, folder=str(tmp_path / "killed"))
     process = subprocess.Popen([sys.executable, "-c", code])
     while not checkpoints(tmp_path / "killed"):
         assert process.poll() is None
@@ -267,7 +270,7 @@ def test_sgd_with_momentum_goes_on_too(tmp_path: Path) -> None:
 TOGETHER = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 import os
 from test_loop import RECIPE, small, source
 from alebrije.train import train
@@ -278,15 +281,14 @@ assert not any("gloo" in name for name in threads), "they would die with the int
 """
 
 
-def together(folder: Path, dropout: float = 0.0, until: int = 12, other_seed: int = 0) -> Small:
+def script(folder: Path, dropout: float = 0.0, until: int = 12, other_seed: int = 0) -> str:
+    """What each of two processes does."""
     told = {"folder": str(folder), "dropout": dropout, "until": until, "other_seed": other_seed}
-    code = TOGETHER.format(tests=str(Path(__file__).parent), **told)
-    script = folder.with_suffix(".py")
-    script.write_text(code)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=180)
-    assert done.returncode == 0, done.stderr
+    return TOGETHER.format(tests=TESTS, **told)
+
+
+def learned(folder: Path) -> Small:
+    """The model of the last checkpoint."""
     model = small(seed=9)
     load_weights(checkpoints(folder)[-1], model)
     return model
@@ -295,7 +297,13 @@ def together(folder: Path, dropout: float = 0.0, until: int = 12, other_seed: in
 def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     """Also where the second built another model, and the losses are those of both shares."""
     alone = train(small(dropout=0.0), source(), RECIPE, tmp_path / "alone", log_every=1)
-    crew = together(tmp_path / "crew", other_seed=5)
+    file = tmp_path / "crew.py"
+    file.write_text(script(tmp_path / "crew", other_seed=5))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=180)
+    assert done.returncode == 0, done.stderr
+    crew = learned(tmp_path / "crew")
     for weight, expected in zip(crew.parameters(), alone.parameters(), strict=True):
         torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-6)
     theirs, ours = ([line["loss"] for line in lines(tmp_path / name)] for name in ("crew", "alone"))
@@ -319,10 +327,25 @@ def test_a_bad_loss_of_one_process_stops_both(monkeypatch: pytest.MonkeyPatch) -
     assert any("MIN" in how for how, _ in told)
 
 
-def test_two_processes_go_on_where_they_were(tmp_path: Path) -> None:
-    whole = together(tmp_path / "whole", dropout=0.3)
-    together(tmp_path / "parts", dropout=0.3, until=6)
-    assert same(whole, together(tmp_path / "parts", dropout=0.3))
+def test_two_processes_go_on_where_they_were(tmp_path: Path, programs: Programs) -> None:
+    """With what `torchrun` tells each of them, but without waiting for it."""
+
+    def together(name: str, until: int = 12) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        told = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        command = ["python", "-c", script(tmp_path / name, dropout=0.3, until=until)]
+        said = [tmp_path / f"said-{rank}" for rank in "01"]
+        both = [told | {"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+        codes = programs.run(*(Program(command, tmp_path, *each) for each in zip(both, said, strict=True)))
+        assert codes == [0, 0], "".join(file.read_text() for file in said)
+
+    together("whole")
+    together("parts", until=6)
+    assert checkpoints(tmp_path / "parts")[-1].name == "step-000000006"
+    together("parts")
+    assert same(learned(tmp_path / "whole"), learned(tmp_path / "parts"))
 
 
 def test_a_checkpoint_whose_removal_was_killed_is_gone_after_the_next(

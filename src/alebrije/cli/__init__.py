@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import logging
 import os
 import signal
@@ -47,6 +49,7 @@ _COMMANDS = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs one subcommand; input that cannot be used ends in one sentence and exit code 2."""
+    atexit.register(gc.freeze)  # what ends is not searched for rubbish, which takes as long as half of loading torch
     command = None
     try:
         command = parsed(_COMMANDS, _DESCRIPTION, arguments)
