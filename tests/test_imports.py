@@ -80,7 +80,7 @@ def room_of(module: str) -> str | None:
     if (
         parts[0] != "alebrije"
         or len(parts) == 1
-        or parts[1] in ("atomic", "errors", "named", "seeding", "__init__", "__version__")
+        or parts[1] in ("atomic", "errors", "kernels", "named", "seeding", "__init__", "__version__")
     ):
         return None
     return parts[1]

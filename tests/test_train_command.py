@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch._dynamo.exc import TorchDynamoException
 
 from alebrije import models
 from alebrije.atomic import alone_in
@@ -266,6 +267,18 @@ class TestRuns:
         assert outcome.code == 2
         assert "does not fit into the memory of cpu; --set batch=" in outcome.complaints[0]
 
+    def test_where_nothing_can_be_compiled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def carry_out(*_: object, fast: bool, **__: object) -> None:
+            if fast:
+                raise TorchDynamoException("backend='inductor' raised:\nRuntimeError: Failed to find C compiler")
+
+        monkeypatch.setattr("alebrije.studies.training.carry_out", carry_out)
+        outcome = train("i2i-cnn", tmp_path, *QUICK)
+        assert outcome.code == 2
+        expected = "torch cannot compile the step here (backend='inductor' raised:); --plain trains without"
+        assert expected in outcome.complaints[0]
+        assert train("i2i-cnn", tmp_path, *QUICK, "--plain").code == 0
+
     def test_a_damaged_history_of_a_finished_run(self, tmp_path: Path) -> None:
         assert train("i2i-cnn", tmp_path, *QUICK).code == 0
         with (tmp_path / "history.jsonl").open("a") as file:
@@ -383,6 +396,25 @@ class TestInterruptions:
         steps = [line["step"] for line in history(tmp_path / "run")]
         assert steps == [line["step"] for line in history(whole)]
         assert not list((tmp_path / "run" / "checkpoints").glob(".*"))
+
+    def test_torchrun_is_told_to_end(self, tmp_path: Path) -> None:
+        """As by the scheduler of a cluster: both processes save what they have learned together, and end."""
+        run = tmp_path / "run"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        command += ["-m", "alebrije", "train", "ae", "--preset", "tiny", "--device", "cpu", "--out", str(run)]
+        command += ["--set", "steps=100000", "--save-every", "100000", "--check-every", "100000"]
+        home = os.environ | {"OMP_NUM_THREADS": "1"}
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=home)
+        limit = time.monotonic() + 120
+        while not (run / "history.jsonl").is_file() or not (run / "history.jsonl").stat().st_size:
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, complaints = process.communicate(timeout=60)
+        assert complaints.count("alebrije: stopped; the same command goes on from here") == 2
+        (saved,) = checkpoints(run)
+        assert history(run)[-1]["step"] == int(saved.name.removeprefix("step-"))
 
 
 class TestDivergence:

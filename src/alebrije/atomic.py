@@ -78,7 +78,7 @@ def remove_folder(path: Path) -> None:
     """Removes a folder that is whole until it is gone: a killed process leaves nothing that looks like it."""
     leftover = _beside(path)
     os.rename(path, leftover)
-    shutil.rmtree(leftover)
+    shutil.rmtree(leftover, ignore_errors=True)  # what another process still reads may stay for a while
 
 
 def is_leftover(path: Path) -> bool:

@@ -194,6 +194,23 @@ def test_slot_reconstruction_is_summed_over_pixels_and_averaged_over_frames(epis
     assert _losses(model, episodes)["reconstruction"].item() == pytest.approx(errors / (2 * 16), rel=1e-4)
 
 
+def test_ssm_slot_starts_as_its_release() -> None:
+    """Kaiming before a ReLU; mean and scale of the slots as torch counts a tensor [1, 1, 64], here [1, 64]."""
+    torch.manual_seed(0)
+    model = SSMSlot().encoder
+    expected = {
+        "mlp.1.weight": (6 / 192) ** 0.5,
+        "mlp.3.weight": (6 / 384) ** 0.5,
+        "corrector.queries.weight": (6 / 128) ** 0.5,
+        "corrector.mlp.1.weight": (6 / 64) ** 0.5,
+        "corrector.mlp.3.weight": (6 / 256) ** 0.5,
+        "initial.mean": (6 / 128) ** 0.5,
+        "initial.log_scale": (6 / 128) ** 0.5,
+    }
+    found = {name: float(model.state_dict()[name].abs().max()) for name in expected}  # of a uniform distribution
+    assert found == pytest.approx(expected, rel=0.04)
+
+
 def test_slots_start_from_a_generator(episodes: Batch) -> None:
     torch.manual_seed(0)
     model = SSMSlot(**SLOTS, **DECODER).eval()

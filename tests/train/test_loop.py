@@ -26,6 +26,7 @@ from alebrije.train import DivergedError, Held, Recipe, checkpoints, load_weight
 from alebrije.train.checkpoints import load, save
 from alebrije.train.crew import Crew
 from alebrije.train.loop import Stride
+from alebrije.train.plan import plan
 from programs import Program, Programs
 
 TESTS = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
@@ -272,18 +273,25 @@ import sys
 from pathlib import Path
 sys.path[:0] = {tests!r}
 import os
-from test_loop import RECIPE, small, source
+import signal
+from test_loop import RECIPE, Small, small, source
 from alebrije.train import train
 seed = 0 if os.environ["RANK"] == "0" else {other_seed}
-train(small(dropout={dropout}, seed=seed), source(), RECIPE, Path({folder!r}), save_every=6, until={until}, log_every=1)
+class Stops(Small):
+    def training_loss(self, batch, step):
+        if step == {stop} and os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().training_loss(batch, step)
+model = small(kind=Stops, dropout={dropout}, seed=seed)
+train(model, source(), RECIPE, Path({folder!r}), save_every=6, until={until}, log_every=1)
 threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
 assert not any("gloo" in name for name in threads), "they would die with the interpreter, and take it down"
 """
 
 
-def script(folder: Path, dropout: float = 0.0, until: int = 12, other_seed: int = 0) -> str:
-    """What each of two processes does."""
-    told = {"folder": str(folder), "dropout": dropout, "until": until, "other_seed": other_seed}
+def script(folder: Path, dropout: float = 0.0, until: int = 12, other_seed: int = 0, stop: int = -1) -> str:
+    """What each of two processes does; in the step `stop` the second is told to end."""
+    told = {"folder": str(folder), "dropout": dropout, "until": until, "other_seed": other_seed, "stop": stop}
     return TOGETHER.format(tests=TESTS, **told)
 
 
@@ -294,15 +302,25 @@ def learned(folder: Path) -> Small:
     return model
 
 
-def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
+def together(programs: Programs, folder: Path, *codes: int, **more: float) -> str:
+    """What two processes say that train in a folder, with what `torchrun` tells each, but without waiting for it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    told = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    command = ["python", "-c", script(folder, **more)]  # type: ignore[arg-type]
+    said = [folder.with_name(f"said-{rank}") for rank in "01"]
+    both = [told | {"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+    found = programs.run(*(Program(command, folder.parent, *each) for each in zip(both, said, strict=True)))
+    words = "".join(file.read_text() for file in said)
+    assert found == list(codes or (0, 0)), words
+    return words
+
+
+def test_two_processes_learn_what_one_does(tmp_path: Path, programs: Programs) -> None:
     """Also where the second built another model, and the losses are those of both shares."""
     alone = train(small(dropout=0.0), source(), RECIPE, tmp_path / "alone", log_every=1)
-    file = tmp_path / "crew.py"
-    file.write_text(script(tmp_path / "crew", other_seed=5))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=180)
-    assert done.returncode == 0, done.stderr
+    together(programs, tmp_path / "crew", other_seed=5)
     crew = learned(tmp_path / "crew")
     for weight, expected in zip(crew.parameters(), alone.parameters(), strict=True):
         torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-6)
@@ -328,24 +346,16 @@ def test_a_bad_loss_of_one_process_stops_both(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_two_processes_go_on_where_they_were(tmp_path: Path, programs: Programs) -> None:
-    """With what `torchrun` tells each of them, but without waiting for it."""
-
-    def together(name: str, until: int = 12) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        told = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        command = ["python", "-c", script(tmp_path / name, dropout=0.3, until=until)]
-        said = [tmp_path / f"said-{rank}" for rank in "01"]
-        both = [told | {"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
-        codes = programs.run(*(Program(command, tmp_path, *each) for each in zip(both, said, strict=True)))
-        assert codes == [0, 0], "".join(file.read_text() for file in said)
-
-    together("whole")
-    together("parts", until=6)
-    assert checkpoints(tmp_path / "parts")[-1].name == "step-000000006"
-    together("parts")
-    assert same(learned(tmp_path / "whole"), learned(tmp_path / "parts"))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    together(programs, whole, dropout=0.3)
+    together(programs, parts, dropout=0.3, until=6)
+    assert checkpoints(parts)[-1].name == "step-000000006"
+    # the second is told to end in its ninth step, and after it both do, together: by Ctrl-C, and by SIGTERM
+    words = together(programs, parts, -signal.SIGTERM, -signal.SIGINT, dropout=0.3, stop=8)
+    assert words.count("KeyboardInterrupt") == 1
+    assert checkpoints(parts)[-1].name == "step-000000009"
+    together(programs, parts, dropout=0.3)
+    assert same(learned(whole), learned(parts))
 
 
 def test_a_checkpoint_whose_removal_was_killed_is_gone_after_the_next(
@@ -527,9 +537,20 @@ def test_a_run_goes_on_on_another_kind_of_device(tmp_path: Path) -> None:
 def test_a_model_with_a_memory_is_trained_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alebrije.train.loop.Crew.of", lambda device: Crew(device, 0, 2))
     model = small()
-    model.alone = True  # type: ignore[assignment]
-    with pytest.raises(InputError, match="one process has to train it"):
+    model.alone = "remembers"  # type: ignore[assignment]
+    with pytest.raises(InputError, match="Small remembers: one process has to train it"):
         train(model, source(), RECIPE, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["moco", "beta-tcvae", "factor-vae"])
+def test_models_whose_loss_is_no_mean_over_images_see_batches_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plan(name, preset_name="tiny")
+    with pytest.raises(InputError, match=r"of its batch.*: one process has to train it, with accumulate 1"):
+        plan(name, preset_name="tiny", settings={"accumulate": 2})
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match=r"of its batch.*: one process has to train it, with accumulate 1"):
+        plan(name, preset_name="tiny")
+    assert plan("beta-vae", preset_name="tiny", settings={"accumulate": 2})
 
 
 def test_what_is_not_a_number_is_null_in_the_history(tmp_path: Path) -> None:

@@ -219,12 +219,15 @@ class TestRecords:
     def test_settings_that_an_older_version_did_not_know_have_their_defaults(self, tmp_path: Path) -> None:
         made = tiny()
         stored = made.to_json()
-        del stored["settings"]["likelihood"]
+        del stored["settings"]["likelihood"], stored["recipe"]["betas"]
         (tmp_path / FILE).write_text(json.dumps(stored | {"alebrije": "0.0.1"}))
         made.settle(tmp_path)
         begin(tmp_path)
+        made.settle(tmp_path)
         with pytest.raises(InputError, match="likelihood 'bernoulli', not 'gaussian'"):
             tiny(settings={"likelihood": "gaussian"}).settle(tmp_path)
+        with pytest.raises(InputError, match=r"betas \[0.9, 0.999\], not \[0.5, 0.9\]"):
+            replace(made, recipe=replace(made.recipe, betas=(0.5, 0.9))).settle(tmp_path)
 
     def test_a_folder_of_other_things(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.tex").write_text("mine")

@@ -40,6 +40,28 @@ def test_a_second_one_does_not_wait() -> None:
             signal.raise_signal(signal.SIGINT)
 
 
+def test_of_several_processes_none_is_hasty() -> None:
+    with Stopping(patient=True) as stopping:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            stopping.obey()
+        assert not stopping.asked
+
+
+def test_who_was_not_asked_stops_with_the_others() -> None:
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    with Stopping(patient=True) as stopping:
+        stopping.obey()
+        assert heard == []
+        stopping.obey(anyway=True)
+    assert heard == [signal.SIGTERM]
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with Stopping(patient=True) as stopping, pytest.raises(KeyboardInterrupt):
+        stopping.obey(anyway=True)
+
+
 def test_what_was_ignored_stays_so() -> None:
     """In the background of a script Ctrl-C is ignored, and a training goes on as it was."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -72,15 +94,14 @@ def test_what_comes_too_late_to_be_obeyed_is_not_lost() -> None:
 def test_elsewhere_nothing_changes() -> None:
     found = []
 
-    def look(used: bool = True) -> None:
-        with Stopping(used) as stopping:
+    def look() -> None:
+        with Stopping() as stopping:
             found.append((stopping.used, signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    look(used=False)
-    assert found == [(False, signal.default_int_handler)] * 2
+    assert found == [(False, signal.default_int_handler)]
     look()
     assert found[-1][0]
     assert found[-1][1] != signal.default_int_handler

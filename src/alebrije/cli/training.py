@@ -82,6 +82,8 @@ class Train:
     """Checkpoints at multiples of this step stay beside the last two, to see how a model learned; 0 for none."""
     check_every: int = 1000
     """Steps between looks at what was learned."""
+    plain: tyro.conf.FlagCreatePairsOff[bool] = False
+    """On a GPU, steps that are neither compiled nor captured: several times slower, for where a compiler is missing."""
 
     def run(self) -> None:
         """Plans, trains and says what was reached."""
@@ -141,14 +143,20 @@ class Train:
                     check_every=self.check_every,
                     drawn=drawn,
                     progress=progress,
+                    fast=not self.plain,
                 )
         except RuntimeError as error:
-            if not any(words in str(error).lower() for words in _NO_ROOM):
-                raise
-            raise InputError(
-                f"{made.record.title} with a batch of {made.recipe.batch} does not fit into the memory of {device}; "
-                "--set batch=... makes it smaller, --set accumulate=... cuts it into parts"
-            ) from error
+            if any(words in str(error).lower() for words in _NO_ROOM):
+                raise InputError(
+                    f"{made.record.title} with a batch of {made.recipe.batch} does not fit into the memory of {device};"
+                    " --set batch=... makes it smaller, --set accumulate=... cuts it into parts"
+                ) from error
+            from torch._dynamo.exc import TorchDynamoException
+
+            if isinstance(error, TorchDynamoException):
+                fault = str(error).strip().partition("\n")[0]
+                raise InputError(f"torch cannot compile the step here ({fault}); --plain trains without") from error
+            raise
         if speaks:
             print(f"trained for {made.recipe.steps:,} steps; {_last_look(self.out)}written to {self.out}")
 

@@ -279,6 +279,8 @@ class BetaTCVAE(_Variational):
     ['dimension_kl', 'loss', 'mutual_information', 'reconstruction', 'total_correlation']
     """
 
+    alone = "compares each image with all others of its batch"
+
     def __init__(
         self,
         *,
@@ -380,6 +382,8 @@ class FactorVAE(_Variational):
     >>> sorted(losses)
     ['discriminator', 'kl', 'loss', 'reconstruction', 'total_correlation']
     """
+
+    alone = "shuffles codes among all images of its batch"
 
     def __init__(
         self,

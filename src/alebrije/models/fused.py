@@ -7,7 +7,6 @@ with groups, dilation, padding other than zeros or no bias. Second derivatives t
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import zip_longest
 from typing import Any
 
@@ -16,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from alebrije.kernels import HAS_TRITON
 from alebrije.models.convolutions import convolved
 
 PROGRAMS = 528  # that share the rows on the way back: four for each processor of an H200
 MOST_TURNS = 512  # of one program: tensor cores cut sums off and do not round them, which shrank them by 1e-4 in 2,000
 PART = 128  # rows whose gradients are added up in one program
-HAS_TRITON = find_spec("triton") is not None
 
 
 def is_low(inputs: Tensor) -> bool:

@@ -22,6 +22,7 @@ class Learner(Protocol):
 
     `training_loss` is captured into a CUDA graph and compiled, so its shapes depend on those of the batch alone, and it
     never asks the device for a value. `step` is the number of the step as a float tensor without axes.
+    A model whose loss is no mean over images says in `alone` why it has to see its batches whole.
     """
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:

@@ -32,7 +32,7 @@ class MoCo(nn.Module):
     torch.Size([2, 256])
     """
 
-    alone = True  # each process would keep a queue of its own
+    alone = "keeps a memory of its batches"  # each process would have a queue of its own
     queue: Tensor  # [K, dimensions], keys of unit length
     pointer: Tensor  # where the next key goes
 

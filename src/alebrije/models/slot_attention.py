@@ -55,6 +55,15 @@ def start_as_transposed(module: nn.Module) -> None:
             nn.init.uniform_(weight, -bound, bound)
 
 
+def start_as_torch_releases(grouping: SlotAttention, initial: nn.Module) -> None:
+    """Where releases written in torch do not start as Keras: before a ReLU, and in the Gaussian of the first slots."""
+    if grouping.mlp is not None:
+        nn.init.kaiming_uniform_(grouping.mlp[1].weight, nonlinearity="relu")  # type: ignore[arg-type]
+    if isinstance(initial, RandomSlots):
+        for weight in (initial.mean, initial.log_scale):
+            nn.init.xavier_uniform_(weight.detach()[None])  # they have one axis more there, so torch counts otherwise
+
+
 def layer_norm(size: int, epsilon: float = 1e-3) -> nn.LayerNorm:
     """A layer norm over channels, unless told otherwise with the epsilon of Keras."""
     return nn.LayerNorm(size, eps=epsilon)
@@ -485,8 +494,7 @@ class BoQsaAutoencoder(SlotAttentionAutoencoder):
         )
         self.encoder.apply(start_as_torch)
         self.decoder.apply(start_as_transposed)
-        if self.grouping.mlp is not None:
-            nn.init.kaiming_uniform_(self.grouping.mlp[1].weight, nonlinearity="relu")  # type: ignore[arg-type]
+        start_as_torch_releases(self.grouping, self.initial)
 
     def training_slots(self, images: int, step: Tensor) -> Tensor:
         """The queries, made noisy by as much as is due at this step."""

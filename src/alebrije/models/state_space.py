@@ -22,7 +22,7 @@ from alebrije.errors import InputError
 from alebrije.models.fused import rectified_layers
 from alebrije.models.imagination import convolutions
 from alebrije.models.learner import Batch, Losses
-from alebrije.models.slot_attention import RandomSlots, SlotAttention, SoftPositions, mix
+from alebrije.models.slot_attention import RandomSlots, SlotAttention, SoftPositions, mix, start_as_torch_releases
 from alebrije.models.transformer import Transformer, TransformerDecoder, check_images, check_positive, linear
 
 
@@ -227,6 +227,7 @@ class SAVi(nn.Module):
         )
         self.initial = RandomSlots(slot_size)
         self.corrector = SlotAttention(features, slot_size, projections=slot_size, hidden=hidden, norm_epsilon=1e-5)
+        start_as_torch_releases(self.corrector, self.initial)
         self.predictor = Transformer(width=slot_size, blocks=predictor_blocks, heads=predictor_heads)
         self.drawn_positions = SoftPositions(slot_size, "half-pixel")
         self.deconvolutions = deconvolutions(slot_size, channels, 4, doublings)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+
+from alebrije.kernels import HAS_TRITON
 
 FINE = 10  # canvas pixels per image pixel, along each axis
 REACH = 3  # image pixels that the Lanczos filter reaches to either side
@@ -26,7 +27,6 @@ _TILE = 32  # image columns in a block: narrower tiles follow sprites closer, wi
 _GROUP = 8  # blocks that one product of the vertical filter makes
 _STRIP = 1024  # blocks at a time on a processor, so that they stay in its cache
 _PRECISION = 2.0**22  # Pillow keeps weights as whole multiples of 1 / 2^22
-HAS_TRITON = find_spec("triton") is not None
 _HALF = 0.5 + 4e-5  # Pillow's whole-number sums round halves up; in float32 a half may fall short by a few 1e-5
 
 

@@ -11,8 +11,9 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from alebrije.errors import InputError
+from alebrije.kernels import HAS_TRITON
 from alebrije.render.frames import Frames
-from alebrije.render.lanczos import FINE, HAS_TRITON, shrink_spans
+from alebrije.render.lanczos import FINE, shrink_spans
 from alebrije.render.outlines import OUTLINES, covered_spans, painted_spans, sides_of
 from alebrije.scenes import Scenes, Vocabulary
 

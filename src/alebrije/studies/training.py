@@ -41,11 +41,12 @@ def carry_out(
     progress: Progress | None = None,
     until: int | None = None,
     keep_every: int = 0,
+    fast: bool = True,
 ) -> nn.Module:
     """Train the model of a plan in a folder, from where it was left, and return it.
 
     `looks` is how many images or episodes each check takes; `drawn` hears how many images of a held set are made.
-    Checkpoints at multiples of `keep_every` steps stay beside the last two.
+    Checkpoints at multiples of `keep_every` steps stay beside the last two. Without `fast` a GPU runs the plain step.
     """
     if looks < 1:
         raise InputError(f"looks must be at least 1, not {looks}")
@@ -72,6 +73,7 @@ def carry_out(
         progress=progress,
         until=until,
         keep_every=keep_every,
+        fast=fast,
     )
 
 

@@ -48,9 +48,8 @@ class Crew:
         if batch % (self.size * parts):
             into = f" in {parts} parts each" if parts > 1 else ""
             raise InputError(f"a batch of {batch} cannot be shared by {self.size} devices{into}")
-        if self.size * parts > 1 and getattr(model, "alone", False):
-            name = type(model).__name__
-            raise InputError(f"{name} keeps a memory of its batches: one process has to train it, with accumulate 1")
+        if self.size * parts > 1 and (reason := getattr(model, "alone", None)):
+            raise InputError(f"{type(model).__name__} {reason}: one process has to train it, with accumulate 1")
 
     def make_equal(self, model: nn.Module) -> None:
         """Give all of the crew the weights of the first: a model made without a seed is another in each process."""
@@ -94,8 +93,16 @@ class Crew:
         else:
             generator.manual_seed(seed * 1_000 + self.rank + 1)
 
+    def hears(self, asked: bool, meets: bool) -> bool:
+        """Whether any of the crew was `asked` to stop, of which it hears when it `meets`; one alone hears at once."""
+        if self.size == 1 or not meets:
+            return asked and self.size == 1
+        told = torch.tensor(float(asked), device=self.device)
+        distributed.all_reduce(told, distributed.ReduceOp.MAX)
+        return bool(told)
+
     def leave(self) -> None:
-        """Part when the work is done: a process that just ends would take its threads down with noise."""
+        """Part when the work is done or stopped: a process that just ends would take its threads down with noise."""
         if self.size > 1 and distributed.is_initialized():
             distributed.barrier()
             distributed.destroy_process_group()
@@ -118,7 +125,7 @@ class Crew:
             yield
             return
         before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
-        outer, inner = torch.cuda.current_stream(), torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        outer, inner = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         inner.wait_stream(outer)  # what is to be read may still be on its way
         try:
             with torch.cuda.stream(inner):

@@ -55,7 +55,8 @@ def train(
     `history.jsonl` gets a line with the mean losses every `log_every` steps and what `check` says of the model every
     `check_every`. `seed` is that of dropout, noise and the like; the data have their own. Without `fast` a GPU runs the
     plain step. `until` ends the sitting at that step, while the schedule is that of all steps: the same call goes on.
-    Of the checkpoints the last two stay, and those whose step is a multiple of `keep_every`. Ctrl-C saves one first.
+    Of the checkpoints the last two stay, and those whose step is a multiple of `keep_every`. Ctrl-C and SIGTERM save
+    one first; several processes do so at the next line of the history.
     """
     crew = Crew.of(torch.device(device))
     crew.see_that_it_can_share(model, recipe.batch, recipe.accumulate)
@@ -66,7 +67,7 @@ def train(
     model.to(crew.device, memory_format=layout).train()  # type: ignore[call-overload]
     optimiser = recipe.optimiser_of(model)
     folder.mkdir(parents=True, exist_ok=True)
-    with crew.own_random_numbers(seed), crew.own_stream(), Stopping(used=crew.size == 1) as stopping:
+    with crew.own_random_numbers(seed), crew.own_stream(), Stopping(patient=crew.size > 1) as stopping:
         step, newest = 0, checkpoints(folder)
         if newest:
             step, states = load(newest[-1], model, optimiser)
@@ -93,7 +94,7 @@ def train(
                 stride.see_that_all_are_numbers(newest[-1] if newest else None)
                 history.add(step, looked_at(model, check, crew))
                 optimiser.adopt()
-            stops = stopping.asked
+            stops = crew.hears(stopping.asked, logs or saves)
             if saves or stops:
                 stride.see_that_all_are_numbers(newest[-1] if newest else None)
                 states = crew.random_states()
@@ -103,8 +104,9 @@ def train(
                 newest = checkpoints(folder)
             clock += time.perf_counter() - paused
             if stops:
-                stopping.obey()
-    crew.leave()
+                crew.leave()
+                stopping.obey(anyway=True)
+        crew.leave()
     optimiser.release()
     return model.eval()
 

@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -48,6 +48,7 @@ from alebrije.worlds import get as get_world
 FILE = "run.json"
 SEEDS = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
 _RECIPE = get_type_hints(Recipe)
+_USUAL = {each.name: each.default for each in fields(Recipe) if each.default is not MISSING}
 _KINDS = {"factors": torch.int64}  # of what a batch holds, where it is not a float
 _REHEARSED: set[str] = set()  # steps that this process has tried
 
@@ -212,10 +213,11 @@ class Plan:
                 )
 
     def _flat(self, stored: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
-        """A plan without levels, for telling what differs; a setting that it does not know has its default."""
+        """A plan without levels, for telling what differs; what it does not know has its default."""
         levels = {name: value for name, value in stored.items() if name in ("settings", "recipe")}
         flat = {("", name): value for name, value in stored.items() if name not in ("alebrije", *levels)}
         flat |= {("settings", name): value for name, value in self.record.defaults().items()}
+        flat |= {("recipe", name): value for name, value in json.loads(json.dumps(_USUAL)).items()}
         for level, values in levels.items():
             inside = values if isinstance(values, dict) else {level: values}
             flat |= {(level, name): value for name, value in inside.items()}

@@ -12,14 +12,17 @@ from typing import Any
 class Stopping:
     """Within this context Ctrl-C and SIGTERM wait until `obey` is called; a second one does not wait.
 
-    Where signals do not arrive, outside the main thread, and where it is not to be `used`, nothing changes; and what
-    was ignored before, as Ctrl-C is by what a script starts in the background, stays so.
+    Of several processes that work together each waits for the others, and is `patient`: there the second is often the
+    first, passed on by `torchrun`, which also ends who takes too long.
+    Where signals do not arrive, outside the main thread, nothing changes; and what was ignored before, as Ctrl-C is by
+    what a script starts in the background, stays so.
     """
 
-    def __init__(self, used: bool = True) -> None:
-        self.used = used and threading.current_thread() is threading.main_thread()
+    def __init__(self, patient: bool = False) -> None:
+        self.used = threading.current_thread() is threading.main_thread()
+        self.patient = patient
         self.asked = False
-        self._number = 0
+        self._number = int(signal.SIGTERM)  # for who was not asked, but another of them
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stopping:
@@ -38,23 +41,25 @@ class Stopping:
         if kind is None:
             self.obey()
 
-    def obey(self) -> None:
-        """Do what was asked for, if anything was."""
-        if self.asked:
+    def obey(self, anyway: bool = False) -> None:
+        """Do what was asked for, if anything was; or `anyway`, where it was asked of another."""
+        if self.asked or anyway:
             self.asked = False  # whoever hears of it may decide to go on
             self._pass_on(self._number, None)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.asked and not self.patient:
             self.asked = False
             self._pass_on(number, frame)
-        else:
+        elif not self.asked:
             self.asked, self._number = True, number
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        handler = self._before[number]
+        handler = self._before.get(number)
         if callable(handler):
             handler(number, frame)
         elif handler == signal.SIG_DFL:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        else:
+            raise KeyboardInterrupt  # it is not for this process, and yet it cannot go on without the others

@@ -1,0 +1,11 @@
+"""Whether kernels of our own can be built here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.util import find_spec
+
+_COMPILERS = (os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang"))  # Triton builds launchers in C
+
+HAS_TRITON = find_spec("triton") is not None and any(_COMPILERS)
