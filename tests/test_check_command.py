@@ -20,6 +20,13 @@ class Good(nn.Module):
     def forward(self, images):
         return self.layers(images)
 
+def loaded():
+    return Good()
+
+class Mean(nn.Module):
+    def forward(self, images):
+        return images.mean((2, 3))
+
 class Noisy(Good):
     def forward(self, images):
         return torch.randn(len(images), 8)
@@ -41,6 +48,23 @@ def test_a_model_that_is_fine(strangers: str, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert f"{strangers}:Good can be evaluated" in out
     assert "vector [B, 32]" in out
+
+
+def test_weights_that_may_be_nobodys_are_noted(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A class is made here, so its weights may be random; a function may have loaded them, and some have none."""
+    for name, noted in (("Good", True), ("loaded", False), ("Mean", False)):
+        main(["check", f"{strangers}:{name}", "--pixels", "32", "--device", "cpu"])
+        assert ("unless that loads weights they are random" in capsys.readouterr().out) == noted
+    main(["eval", f"{strangers}:Good", "--tests", "mig", "--size", "tiny", "--pixels", "32", "--out", "found"])
+    assert f"{strangers}:Good: it was made here from its class" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["check"], ["eval", "--out", "found"]])
+def test_images_that_are_too_large_are_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([*command, "strangers:Good", "--pixels", "20000"])
+    assert stopped.value.code == 2
+    assert "--pixels must be at most 2,048, got 20,000" in capsys.readouterr().err
 
 
 def test_a_model_that_is_not(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:

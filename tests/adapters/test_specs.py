@@ -65,6 +65,7 @@ class TestPython:
         [
             ("resnet18", "'resnet18' names no model; a model is package.module:object, timm:NAME"),
             ("strangers:", "names no model"),
+            ("weights.pt", "for a file of weights, name a function that makes the model and loads them"),
             ("strangers:Netwrok", "'strangers' has no 'Netwrok'; did you mean 'Network'?"),
             ("strangers:number", "is int, which cannot be called with images"),
             ("strangers:NeedsWidth", "needs width; name an instance, or a function that makes one"),

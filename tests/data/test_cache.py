@@ -324,7 +324,7 @@ class TestRefusals:
             ({"settings": {**SETTINGS, "seed": 4}}, 'other settings: {"seed": 3} there, {"seed": 4} here'),
             ({"settings": {"world": "sprites"}}, "other settings"),
             ({"settings": {**SETTINGS, "new": None}}, 'other settings: {} there, {"new": null} here'),
-            ({"total": 24}, "other total: 23 there, 24 here"),
+            ({"total": 24}, "holds a cache of 23 rows, which cannot become one of 24"),
             ({"shard": 6}, "other shard: 5 there, 6 here"),
         ],
     )

@@ -15,6 +15,7 @@ from alebrije.studies.grouping import Pictures
 from alebrije.studies.imagination_episodes import Setting
 from alebrije.studies.protocol import Ask, get
 from alebrije.studies.subjects import own_world
+from programs import Program, Programs
 
 WORLD = """
 from dataclasses import replace
@@ -76,6 +77,20 @@ def test_an_edited_world_has_keys_of_its_own(tmp_path: Path) -> None:
     for name in ("grouping", "imagination", "trained"):
         assert first[name]
         assert first[name] != other[name]
+
+
+def test_what_an_edited_world_shows_is_not_mixed_with_what_it_was(tmp_path: Path, programs: Programs) -> None:
+    """Neither in a folder of images nor in a run, be it finished or not."""
+    make = ["make", "my_own_world:WORLD", "--n", "4", "--size", "16", "--out", "images"]
+    train = ["train", "ae", "--world", "my_own_world:WORLD", "--preset", "tiny", "--set", "steps=2", "--out", "run"]
+    said = tmp_path / "said"
+    for level, expected in ((2, (0, 0)), (2, (0, 0)), (3, (2, 2))):
+        (tmp_path / "my_own_world.py").write_text(WORLD.format(level=level))
+        around = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        for command, code, words in zip((make, train), expected, ("world contents", "before an edit"), strict=True):
+            found = programs.run(Program(["alebrije", *command], tmp_path, around, said))
+            assert found == [code], said.read_text()
+            assert (words in said.read_text()) == (code == 2)
 
 
 @pytest.mark.parametrize("name", ["sprites", "clevr6"])

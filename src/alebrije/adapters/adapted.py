@@ -63,6 +63,7 @@ class Adapted:
             raise InputError(f"a model must be something that can be called with images, not {type(model).__name__}")
         self.model = model
         self.name = name or spec or _title(model)
+        self.spec = spec
         self.preprocessing = preprocessing or Preprocessing()
         self.batch = whole_number("batch", batch, 1)
         self.layer = layer

@@ -14,7 +14,7 @@ from torch import Tensor
 from alebrije.adapters.adapted import UNKNOWN_SIZE, Adapted
 from alebrije.adapters.embeddings import Embeddings
 from alebrije.adapters.outputs import read
-from alebrije.adapters.specs import load
+from alebrije.adapters.specs import load, names_a_class
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.worlds import get as get_world
@@ -22,7 +22,7 @@ from alebrije.worlds import get as get_world
 Level = Literal["ok", "note", "problem"]
 _SCENES = 8
 _EXACT, _CLOSE = 1e-4, 1e-2  # differences, as parts of how much the codes of different images differ
-_BEARS_ON_SCORES = ("output", "repeats", "batches")  # of what is only noted
+_BEARS_ON_SCORES = ("weights", "output", "repeats", "batches")  # of what is only noted
 _GIVE_SIZE = "give the size that it takes: --pixels on the command line, pixels= in evaluate, size= in check"
 _READS_SCENES = "It reads scenes, not images, so it has no codes; imagination alone can examine it."
 _MANY_SLOTS = 32  # more are likely the tokens of a transformer
@@ -155,13 +155,20 @@ class _Check:
             return found
         return [*found, self.fingerprint(), self.speed()]
 
+    def weights(self) -> list[Finding]:
+        """A note if they may be nobody's."""
+        learned = any(list(module.parameters()) for module in self.adapted.modules)
+        sentence = "It was made here from its class, so unless that loads weights they are random, of a fixed seed."
+        mend = "to examine trained weights, name a function that makes the model and loads them"
+        return [Finding("weights", "note", sentence, mend)] if learned and names_a_class(self.adapted.spec) else []
+
     def without_codes(self) -> list[Finding]:
         """What can be found of a model that reads scenes."""
         return [self.device(), Finding("output", "note", _READS_SCENES), self.mode(), self.fingerprint()]
 
     def relied_on(self) -> list[Finding]:
         """What an evaluation relies on."""
-        found = [self.preprocessing(), self.device()]
+        found = [self.preprocessing(), self.device(), *self.weights()]
         prepared = self.adapted.prepare(self.scenes[: self.adapted.batch])
         before = prepared.clone()
         try:
@@ -173,7 +180,7 @@ class _Check:
             encoding, how = read(raw, before)
             codes = encoding.codes if self.adapted.batch >= _SCENES else self.codes(self.scenes)
         except InputError as error:
-            mend = "wrap it in a function that returns the codes, or give layer=... to take those of a submodule"
+            mend = "wrap it in a function that returns the codes, or take those of a submodule: --layer, layer="
             return [*found, Finding("output", "problem", _sentence(str(error)), mend, spoils=True)]
         found += [self.output(encoding, how), self.numbers(encoding), self.mode(), self.gradients(raw)]
         found.append(_input(prepared, before))
@@ -195,7 +202,10 @@ class _Check:
         sentence = f"Images are handed over as floats in 0..1, {how}."
         if how.mean is None and how.std is None and self.adapted.plan is None:
             return Finding(
-                "images", "ok", sentence, "if it was trained on normalised images, give mean=... and std=..."
+                "images",
+                "ok",
+                sentence,
+                "if it was trained on normalised images, give its --mean and --std",
             )
         return Finding("images", "ok", sentence)
 

@@ -73,7 +73,9 @@ def load(
         return Adapted(spec, name=name, preprocessing=given, device=device, batch=batch, layer=layer)
     kind, colon, rest = spec.partition(":")
     if not (kind and colon and rest):
-        raise InputError(f"{spec!r} names no model; a model is {FORMS}")
+        weights = Path(spec).suffix in (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+        hint = "; for a file of weights, name a function that makes the model and loads them" if weights else ""
+        raise InputError(f"{spec!r} names no model; a model is {FORMS}{hint}")
     if kind == "embeddings" and (given != Preprocessing() or layer is not None):
         raise InputError("embeddings are codes already: size, mean, std and layer have no meaning for them")
     model, known, plan = _made(kind, rest)
@@ -135,6 +137,12 @@ def _from_checkpoint(folder: Path) -> tuple[nn.Module, Preprocessing, Plan]:
 def _from_python(module: str, attribute: str) -> Any:
     """The encoder that `module:attribute` means."""
     return _instance(f"{module}:{attribute}", object_named(module, attribute, _near_module))
+
+
+def names_a_class(spec: str | None) -> bool:
+    """Whether a spec that was loaded is `package.module:object`, and the object a class."""
+    kind, _, rest = (spec or "").partition(":")
+    return bool(rest) and kind not in _OPTIONS and isinstance(object_named(kind, rest, _near_module), type)
 
 
 def _instance(spec: str, found: Any) -> Any:

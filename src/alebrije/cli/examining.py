@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Spec = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SPEC")]
 Size = Literal["tiny", "small", "paper"]
 Triple = tuple[float, float, float]
+_LARGEST = 2048  # pixels a side for which images are drawn
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Eval:
         from alebrije.report.commands import note_command
         from alebrije.report.evaluation import chosen, evaluate
         from alebrije.studies.folder import Folder
+        from alebrije.studies.subjects import REFERENCES
 
         wanted, device = chosen(self.tests), device_of(self.device)
         folder = Folder(self.out)
@@ -144,7 +146,9 @@ class Eval:
         page = report.save(self.out / "report.html")  # before anything is printed, of which nobody may read the end
         kept = {str(result.cell.labels.get("model")) for result in report.results}
         if self.name and self.name not in kept:
-            print(f"It was examined before as {' and '.join(sorted(kept - set(self.beside)))}, and keeps that name.")
+            known = " and ".join(sorted(kept - set(self.beside)))
+            reason = "is a reference" if self.spec in REFERENCES else "is how it was examined before"
+            print(f"{known} {reason}, so it keeps that name.")
         print(report)
         conclude(report.tally, f"the report is {page}", told=True)
 
@@ -161,7 +165,7 @@ class Study:
     """tiny takes minutes on a CPU, small an hour or so on a GPU; only paper is what was published."""
     models: tuple[str, ...] = ()
     """Names from `alebrije models`, references (pixels, oracle, projection, noise), or specs as in `eval`; those of the
-    size unless given."""
+    size unless given. SVIB's Oracle is svib-oracle here."""
     metrics: tuple[str, ...] = ()
     """Names of values, to compute no others."""
     worlds: tuple[str, ...] = ()
@@ -253,6 +257,8 @@ def _at_least_one(**numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise InputError(f"--{name} must be at least 1, got {number}")
+        if name == "pixels" and number is not None and number > _LARGEST:
+            raise InputError(f"--pixels must be at most {_LARGEST:,}, got {number:,}")
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -26,7 +26,8 @@ class Make:
     """A world: sprites, clevr, clevrtex, dsprites, rooms, clevr6, clevr10, coat, coat-correlated. Or a task, such as
     clevr/M-NA: one of the first three and S-A, S-NA, M-A, M-NA or one of the sixteen rules of SVIB's analysis."""
     n: int
-    """How many scenes or episodes; those of a smaller number are the first of a larger one."""
+    """How many scenes or episodes; those of a smaller number are the first of a larger one. A folder keeps its
+    number."""
     out: Place
     """The folder to write to. One that holds anything else is refused."""
     seed: int = 0

@@ -13,6 +13,8 @@ from alebrije.cli.places import Place
 from alebrije.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from alebrije.results import Table
 
 Format = Literal["text", "csv", "markdown", "latex", "json"]
@@ -93,6 +95,10 @@ class Compare:
             left = len(found) - len(beside)
             _trouble([f"{left} values that no paper printed are left out"] if left else [])
             found = type(found)(found.columns, tuple(beside))
+        elif self.published and len(found):
+            _trouble(["no paper printed a number for these; `alebrije eval pixels` examines one of which some did"])
+        if len(named) > 1 and len(found) and not any(set(named) <= {*_given(row)} for row in found.rows):
+            _trouble([f"{' and '.join(named)} have no value in common"])
         if not len(found):
             whole = table([result for store in stores for result in latest(store.all())[0]])
             _see_that_it_can_be_met(found, whole, self.query)
@@ -120,6 +126,11 @@ class Report:
         print(f"written to {page}")
         if self.figures is not None:
             print(f"{len(write_figures(folder, self.figures))} figures written to {self.figures}")
+
+
+def _given(row: Mapping[str, object]) -> list[str]:
+    """The columns of a row that hold something."""
+    return [name.removesuffix(" (run)") for name, value in row.items() if value is not None]
 
 
 def _print(found: Table, form: Format) -> None:

@@ -30,8 +30,8 @@ class Score:
     out: Place | None = None
     """Where to write the result as JSON."""
     bootstrap: int | None = None
-    """Resamples for the 95 % intervals; 0 for none. Unless given, 1000 where cases are averaged and 10 where the metric
-    is computed anew."""
+    """Resamples for the 95 % intervals; 0 for none. Unless given, 1000 where cases are averaged, 10 where the metric is
+    computed anew, and none where that takes long, as with dci."""
     seed: int = 0
     """Seed of the resampling."""
 
@@ -101,7 +101,7 @@ def _cells(result: MetricResult) -> tuple[str, str]:
 
 
 def _notes(result: MetricResult) -> list[str]:
-    notes = [result.reason] if result.reason else []
+    notes = [each for each in (result.reason, result.interval_reason) if each]
     tests = result.details.get("tests")
     if tests is not None:
         failed = [name for name, test in tests.items() if not test["passed"]]

@@ -120,9 +120,9 @@ class Train:
 
     def _carry_out(self, made: Plan, device: str, speaks: bool) -> None:
         from alebrije.report.bars import trained
-        from alebrije.studies.training import carry_out
+        from alebrije.studies.training import carry_out, settle
 
-        made.settle(self.out)
+        settle(made, self.out)
         place = made.world + (f"/{made.rule}" if made.rule else "")
         before = _last_step(self.out)
         if before >= made.recipe.steps:

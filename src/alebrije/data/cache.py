@@ -299,6 +299,9 @@ def _begun(folder: Path, wanted: _Manifest) -> _Manifest:
     differing = [name for name in ("settings", "total", "shard") if getattr(found, name) != getattr(wanted, name)]
     if differing:
         name = differing[0]
+        if name == "total":
+            there = f"{folder}: holds a cache of {found.total:,} rows, which cannot become one of {wanted.total:,}"
+            raise InputError(f"{there}; choose another folder, where the rows in common will be the same")
         were, are = _difference(getattr(found, name), getattr(wanted, name))
         raise InputError(f"{folder}: was written with other {name}: {were} there, {are} here")
     if found.library != wanted.library and (found.files is None or found.unwritten(folder)):

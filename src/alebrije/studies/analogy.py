@@ -147,6 +147,9 @@ def _seeds(ask: Ask) -> range:
 
 def trained(folder: Folder, ask: Ask, name: str, world: str, seed: int) -> Trained:
     """A model that learns from one of COAT's worlds."""
+    if get_model(name).learns_from != "images":
+        title = get_model(name).title
+        raise InputError(f"{title} learns from episodes, and analogies are studied of what learns from images")
     more: dict[str, Label] = {"train_set": TRAIN_SETS[world]}
     return Trained(_plan(name, ask.size, world, seed), folder, ask.device, more | {"model": get_model(name).name})
 

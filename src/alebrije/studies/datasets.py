@@ -31,6 +31,7 @@ from alebrije.atomic import PART, disk_trouble_named, drop_leftovers, is_leftove
 from alebrije.data.checks import reading_trouble_named
 from alebrije.errors import InputError
 from alebrije.scenes import Episodes, Scenes
+from alebrije.studies.own_worlds import own_world
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -84,7 +85,7 @@ class Dataset:
         if self.rule is not None:
             settings |= {"rule": self.rule, "split": self.split}
             settings |= {"alpha": self.alpha} if self.split == "train" else {}
-        return settings
+        return settings | own_world(self.world)
 
     @property
     def sides(self) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from alebrije.atomic import write_atomically
 from alebrije.errors import InputError
 from alebrije.metrics import (
     adjusted_rand_index,
@@ -17,6 +19,7 @@ from alebrije.metrics import (
     labels_from_masks,
 )
 from alebrije.models import Batch
+from alebrije.studies.own_worlds import own_world
 from alebrije.train import checkpoints, load_weights, train
 from alebrije.train.checkpoints import step_of
 from alebrije.train.crew import Crew
@@ -50,7 +53,7 @@ def carry_out(
     """
     if looks < 1:
         raise InputError(f"looks must be at least 1, not {looks}")
-    plan.settle(folder)
+    settle(plan, folder)
     crew = Crew.of(torch.device(device))
     place = crew.device  # this process's own, where torchrun started several
     model, newest = plan.new_model(), checkpoints(folder)
@@ -75,6 +78,18 @@ def carry_out(
         keep_every=keep_every,
         fast=fast,
     )
+
+
+def settle(plan: Plan, folder: Path) -> None:
+    """As `Plan.settle`; a run on a world of the user's own is refused if that has been edited since it began."""
+    plan.settle(folder)
+    if not (world := own_world(plan.world)):
+        return
+    path = folder / "world.json"
+    if not path.is_file():
+        write_atomically(path, json.dumps(world) + "\n")
+    elif json.loads(path.read_text()) != world:
+        raise InputError(f"{folder} holds a run on {plan.world} as it was before an edit; choose another folder")
 
 
 def check_of(plan: Plan, count: int, device: torch.device) -> Check | None:
