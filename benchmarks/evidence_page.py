@@ -177,7 +177,7 @@ def settings() -> str:
                 f"{record['minutes of training']:.1f}",
             )
         )
-    return table(("model", "learned from", "preset", "seed", "steps", "minutes"), rows)
+    return table(("model", "learned from", "preset, but for the steps", "seed", "steps", "minutes"), rows)
 
 
 # --- Curves ---
