@@ -275,8 +275,8 @@ class TestRuns:
         monkeypatch.setattr("alebrije.studies.training.carry_out", carry_out)
         outcome = train("i2i-cnn", tmp_path, *QUICK)
         assert outcome.code == 2
-        expected = "torch cannot compile the step here (backend='inductor' raised:); --plain trains without"
-        assert expected in outcome.complaints[0]
+        fault = "backend='inductor' raised: RuntimeError: Failed to find C compiler"
+        assert f"torch cannot compile the step here ({fault}); --plain trains without" in outcome.complaints[0]
         assert train("i2i-cnn", tmp_path, *QUICK, "--plain").code == 0
 
     def test_a_damaged_history_of_a_finished_run(self, tmp_path: Path) -> None:
@@ -396,6 +396,17 @@ class TestInterruptions:
         steps = [line["step"] for line in history(tmp_path / "run")]
         assert steps == [line["step"] for line in history(whole)]
         assert not list((tmp_path / "run" / "checkpoints").glob(".*"))
+
+    def test_before_the_first_step_there_is_nothing_to_go_on_from(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stopped(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("alebrije.studies.training.train", stopped)
+        outcome = train("i2i-cnn", tmp_path, *QUICK)
+        assert outcome.code == 130
+        assert outcome.complaints == ["alebrije: stopped before the first step"]
 
     def test_torchrun_is_told_to_end(self, tmp_path: Path) -> None:
         """As by the scheduler of a cluster: both processes save what they have learned together, and end."""

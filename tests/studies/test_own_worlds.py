@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from alebrije.errors import InputError
+from alebrije.results import Value
 from alebrije.studies.folder import Folder
 from alebrije.studies.grouping import Pictures
 from alebrije.studies.imagination_episodes import Setting
@@ -41,6 +43,8 @@ WORLD = replace(worlds.get("sprites"), painter=paint)
 KEYS = """
 import json, sys
 from alebrije import worlds
+from alebrije.errors import InputError
+from alebrije.results import Value
 from alebrije.studies.folder import Folder
 from alebrije.studies.protocol import Ask, get
 from alebrije.studies.subjects import Trained
@@ -107,3 +111,31 @@ def test_episodes_of_our_worlds_are_told_as_before(tmp_path: Path) -> None:
     for study in ("grouping", "imagination"):
         for job in get(study).jobs(Folder(tmp_path), Ask(size="tiny")):
             assert "world contents" not in json.dumps(job.cell.inputs)
+
+
+@pytest.mark.parametrize(("code", "cells"), [("replace(worlds.get('rooms'), size=32)", 11), ("DOTS", 1)])
+def test_neurons_in_a_grid_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, cells: int) -> None:
+    """Pairs of shape and size are held out where there are such."""
+    page = (Path(__file__).parents[2] / "docs" / "add-a-world.md").read_text()
+    dots = page.partition("file=my_worlds.py\n")[2].partition("```")[0]
+    name = f"grid_{tmp_path.name}"
+    given = f"{dots}\nfrom dataclasses import replace\nfrom alebrije import worlds\nDOTS = dots\nWORLD = {code}\n"
+    (tmp_path / f"{name}.py").write_text(given)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ask = Ask(size="tiny", models=("oracle",), worlds=(f"{name}:WORLD",))
+    jobs = get("neurons").jobs(Folder(tmp_path), ask)
+    assert len(jobs) == cells
+    assert all("world contents" in json.dumps(job.cell.inputs) for job in jobs)
+    found = jobs[0].work()["SNC"]
+    assert isinstance(found, Value)
+    assert found.score == 1
+
+
+def test_neurons_are_not_studied_where_a_combination_has_many_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"many_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(WORLD.format(level=2))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match="or a world of your own with the sampler Grid"):
+        get("neurons").jobs(Folder(tmp_path), Ask(size="tiny", models=("oracle",), worlds=(f"{name}:WORLD",)))

@@ -398,7 +398,7 @@ class TestImages:
     @pytest.mark.parametrize(
         ("name", "words"),
         [
-            ("clevr", "dsprites, rooms or mpi3d:FILE.npz"),
+            ("clevr", "dsprites, rooms, mpi3d:FILE.npz, or a world of your own"),
             ("mpi3d", "give its path"),
             ("mpi3d:/nowhere/real.npz", "there is no file /nowhere/real.npz"),
         ],

@@ -70,8 +70,9 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt as stop:
-        goes_on = type(command).__name__ in _GO_ON if command is not None else False
-        print(f"alebrije: stopped{'; the same command goes on from here' if goes_on else ''}", file=sys.stderr)
+        told = "; the same command goes on from here" if type(command).__name__ in _GO_ON else ""
+        told = " before the first step" if isinstance(command, Train) and not command.begun else told
+        print(f"alebrije: stopped{told}", file=sys.stderr)
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
 
 

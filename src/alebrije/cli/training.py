@@ -154,11 +154,16 @@ class Train:
             from torch._dynamo.exc import TorchDynamoException
 
             if isinstance(error, TorchDynamoException):
-                fault = str(error).strip().partition("\n")[0]
+                fault = " ".join(str(error).split("\n")[:2])
                 raise InputError(f"torch cannot compile the step here ({fault}); --plain trains without") from error
             raise
         if speaks:
             print(f"trained for {made.recipe.steps:,} steps; {_last_look(self.out)}written to {self.out}")
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to go on from."""
+        return _last_step(self.out) > 0
 
     def _settings(self) -> dict[str, str]:
         pairs = [one.partition("=") for several in self.set for one in several or ("",)]

@@ -1,8 +1,9 @@
 """The study of neurons: is each factor held by one neuron, and does that tell who generalises to new combinations?
 
-Subjects are shown images of a world of all combinations, dsprites or rooms, or of MPI3D from its file (the world
-`mpi3d:FILE.npz`). They are the very images that `alebrije make WORLD --n N --seed 0 --size 64` makes, so that codes
-that were computed elsewhere can be brought as embeddings:
+Subjects are shown images of a world of all combinations, dsprites or rooms, of MPI3D from its file (the world
+`mpi3d:FILE.npz`), or of a user's own with the sampler `Grid`. They are the very images that
+`alebrije make WORLD --n N --seed 0 --size 64` makes, so that codes that were computed elsewhere can be brought as
+embeddings:
 
 - paper: N = 15,000, of which metrics that fit something fit 10,000 and score 5,000, as disentanglement_lib does, but
   for MED, which fits one half and scores the other;
@@ -10,7 +11,8 @@ that were computed elsewhere can be brought as embeddings:
 - tiny: N = 1,000.
 
 Three kinds of cells: all metrics of one subject in one world; one for each pair of values that was held out; and the
-accuracy on what was held out, over all pairs, for each setting and feature. After all of them, one for each metric:
+accuracy on what was held out, over all pairs, for each setting and feature. Pairs are of a shape and a size, so a world
+without these has the first kind alone. After all of them, one for each metric:
 its correlation with that accuracy.
 """
 
@@ -115,7 +117,7 @@ def _subjects(folder: Folder, ask: Ask, extent: Extent, gallery: Gallery) -> Ite
         elif gallery.file is None:
             for seed in range(extent.seeds if ask.seeds is None else ask.seeds):
                 made = plan(name, preset_name=ask.size, world=gallery.world, seed=seed, images=extent.held)
-                if extent.at_once:
+                if extent.at_once and gallery.has_pairs:
                     made = made.leaving_out(pairs_of(gallery, 1)[0].values(gallery))
                 yield Trained(made, folder, ask.device)
         elif ask.models:
@@ -145,7 +147,7 @@ class _Examined:
 
     def generalisation(self) -> Iterator[Job]:
         """The cells of held-out pairs, and those of all of them together."""
-        if not self.ask.wants(ACCURACY):
+        if not (self.ask.wants(ACCURACY) and self.gallery.has_pairs):
             return
         pairs = pairs_of(self.gallery, self.extent.pairs)
         subjects = [without(self.subject, pair, self.gallery) for pair in pairs]

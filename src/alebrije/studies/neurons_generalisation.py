@@ -62,9 +62,10 @@ class Pair:
 
 
 def pairs_of(gallery: Gallery, most: int | None = None) -> tuple[Pair, ...]:
-    """The pairs of a world, or the first of them; those that it does not have are left out."""
+    """The pairs of a world, or the first of them; those that it does not have are left out, as of a user's own."""
     sizes, shapes = gallery.count(gallery.feature("size")), gallery.count(gallery.feature("shape"))
-    found = [Pair(size, shape) for size, shape in PAIRS[gallery.world] if size < sizes and shape < shapes]
+    known = PAIRS.get(gallery.world, PAIRS["rooms"])
+    found = [Pair(size, shape) for size, shape in known if size < sizes and shape < shapes]
     return tuple(found[:most])
 
 

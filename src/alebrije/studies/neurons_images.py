@@ -18,6 +18,7 @@ from alebrije import data, worlds
 from alebrije.errors import InputError
 from alebrije.scenes import Factor, Scenes, Vocabulary
 from alebrije.studies.folder import Folder
+from alebrije.studies.own_worlds import own_world
 from alebrije.studies.subjects import Subject, View
 from alebrije.studies.views import check_finite, looking
 
@@ -54,7 +55,7 @@ class Gallery:
         """All that decides the images; of a file its checksum, not its path."""
         told: dict[str, Any] = {"world": self.world, "n": self.n, "seed": self.seed, "pixels": self.pixels}
         told["version"] = VERSION
-        return told if self.file is None else told | {"checksum": self._checksum}
+        return told | (own_world(self.world) if self.file is None else {"checksum": self._checksum})
 
     @property
     def command(self) -> str:
@@ -85,6 +86,11 @@ class Gallery:
     def feature(self, name: str) -> str:
         """The factor that a paper calls `shape` or `size`; of the latter two datasets say scale."""
         return "scale" if name == "size" and "size" not in self.vocabulary.names else name
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether there are shapes and sizes, of which pairs can be held out."""
+        return {self.feature("size"), self.feature("shape")} <= set(self.factor_names)
 
     def view(self, folder: Folder) -> View:
         """The images and their scenes; made once for all who look."""
@@ -126,7 +132,7 @@ class Gallery:
 
 
 def gallery_of(name: str, n: int, seed: int, pixels: int) -> Gallery:
-    """The images of a world by what a user types: dsprites, rooms, or mpi3d:PATH."""
+    """The images of a world by what a user types: dsprites, rooms, mpi3d:PATH, or package.module:object."""
     kind, _, path = name.partition(":")
     if kind == MPI3D:
         if not path:
@@ -134,8 +140,9 @@ def gallery_of(name: str, n: int, seed: int, pixels: int) -> Gallery:
         if not Path(path).is_file():
             raise InputError(f"there is no file {path}; mpi3d:PATH needs the .npz that MPI3D was released as")
         return Gallery(MPI3D, n, seed, 64, path)
-    if name not in GRIDS:
-        raise InputError(f"neurons are studied where every combination is known: {', '.join(GRIDS)} or mpi3d:FILE.npz")
+    if name not in GRIDS and (":" not in name or worlds.get(name).whole is None):
+        known = f"{', '.join(GRIDS)}, mpi3d:FILE.npz, or a world of your own with the sampler Grid"
+        raise InputError(f"neurons are studied where every combination is known: {known}")
     return Gallery(name, n, seed, pixels)
 
 

@@ -83,13 +83,11 @@ def carry_out(
 def settle(plan: Plan, folder: Path) -> None:
     """As `Plan.settle`; a run on a world of the user's own is refused if that has been edited since it began."""
     plan.settle(folder)
-    if not (world := own_world(plan.world)):
-        return
-    path = folder / "world.json"
-    if not path.is_file():
-        write_atomically(path, json.dumps(world) + "\n")
-    elif json.loads(path.read_text()) != world:
-        raise InputError(f"{folder} holds a run on {plan.world} as it was before an edit; choose another folder")
+    if world := own_world(plan.world):
+        path, told = folder / "world.json", json.dumps(world) + "\n"
+        if path.is_file() and path.read_text() != told and checkpoints(folder):
+            raise InputError(f"{folder} holds a run on {plan.world} as it was before an edit; choose another folder")
+        write_atomically(path, told)
 
 
 def check_of(plan: Plan, count: int, device: torch.device) -> Check | None:

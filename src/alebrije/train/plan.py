@@ -195,7 +195,8 @@ class Plan:
         path = folder / FILE
         if not path.exists():
             # another process of a crew may be writing the same plan right now
-            if folder.is_dir() and not all(is_leftover(each) or each == path for each in folder.iterdir()):
+            others = [each for each in folder.iterdir() if not is_leftover(each)] if folder.is_dir() else []
+            if others and not path.exists():
                 raise InputError(f"{folder} holds other things than a run; choose a folder that is new or empty")
             with disk_trouble_named(folder):
                 folder.mkdir(parents=True, exist_ok=True)
