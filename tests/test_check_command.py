@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from alebrije import evaluate
 from alebrije.cli import main
+from alebrije.errors import InputError
 
 MODELS = """
 import torch
@@ -59,12 +61,17 @@ def test_weights_that_may_be_nobodys_are_noted(strangers: str, capsys: pytest.Ca
     assert f"{strangers}:Good: it was made here from its class" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["check"], ["eval", "--out", "found"]])
-def test_images_that_are_too_large_are_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("command", "code"), [(["check"], 1), (["eval", "--out", "found"], 2)])
+def test_images_that_are_too_large_are_refused(
+    strangers: str, command: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main([*command, "strangers:Good", "--pixels", "20000"])
-    assert stopped.value.code == 2
-    assert "--pixels must be at most 2,048, got 20,000" in capsys.readouterr().err
+        main([*command, f"{strangers}:Good", "--pixels", "20000"])
+    assert stopped.value.code == code
+    told = capsys.readouterr()
+    assert "ixels (size) must be at most 2,048, not 20,000" in told.out + told.err
+    with pytest.raises(InputError, match="must be at most 2,048"):
+        evaluate(lambda images: images.mean((2, 3)), tests="mig", size="tiny", pixels=20_000)
 
 
 def test_a_model_that_is_not(strangers: str, capsys: pytest.CaptureFixture[str]) -> None:

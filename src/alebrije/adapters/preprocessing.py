@@ -13,6 +13,7 @@ from torch import Tensor
 from alebrije.data.checks import whole_number
 from alebrije.errors import InputError
 
+_LARGEST = 2048  # pixels a side: images are also drawn at this size
 _OVERSHOOT = 0.01  # floats a little past 0..1, as a resizing or an autoencoder leaves them
 
 
@@ -34,8 +35,8 @@ class Preprocessing:
     std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.size is not None:
-            whole_number("pixels (size)", self.size, 1)
+        if self.size is not None and whole_number("pixels (size)", self.size, 1) > _LARGEST:
+            raise InputError(f"pixels (size) must be at most {_LARGEST:,}, not {self.size:,}")
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and (len(values) != 3 or not all(map(math.isfinite, values))):
                 raise InputError(f"{name} must be a number for each of the three colours, not {values}")

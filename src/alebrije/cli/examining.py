@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Spec = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SPEC")]
 Size = Literal["tiny", "small", "paper"]
 Triple = tuple[float, float, float]
-_LARGEST = 2048  # pixels a side for which images are drawn
 
 
 @dataclass(frozen=True)
@@ -257,8 +256,6 @@ def _at_least_one(**numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise InputError(f"--{name} must be at least 1, got {number}")
-        if name == "pixels" and number is not None and number > _LARGEST:
-            raise InputError(f"--pixels must be at most {_LARGEST:,}, got {number:,}")
 
 
 def _shard(text: str) -> tuple[int, int]:

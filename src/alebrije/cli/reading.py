@@ -91,14 +91,14 @@ class Compare:
         if len(named) < len(stores):
             raise InputError("a run cannot be compared with itself; name each folder once")
         found = compare(named, self.published, self.query)
+        if len(named) > 1 and len(found) and not any(set(named) <= {*_given(row)} for row in found.rows):
+            _trouble([f"{' and '.join(named)} have no value in common"])
         if self.published and (beside := [row for row in found.rows if row.get("source")]):
             left = len(found) - len(beside)
             _trouble([f"{left} values that no paper printed are left out"] if left else [])
             found = type(found)(found.columns, tuple(beside))
         elif self.published and len(found):
             _trouble(["no paper printed a number for these; `alebrije eval pixels` examines one of which some did"])
-        if len(named) > 1 and len(found) and not any(set(named) <= {*_given(row)} for row in found.rows):
-            _trouble([f"{' and '.join(named)} have no value in common"])
         if not len(found):
             whole = table([result for store in stores for result in latest(store.all())[0]])
             _see_that_it_can_be_met(found, whole, self.query)

@@ -95,8 +95,10 @@ class Crew:
 
     def hears(self, asked: bool, meets: bool) -> bool:
         """Whether any of the crew was `asked` to stop, of which it hears when it `meets`; one alone hears at once."""
-        if self.size == 1 or not meets:
-            return asked and self.size == 1
+        if self.size == 1:
+            return asked
+        if not meets:
+            return False
         told = torch.tensor(float(asked), device=self.device)
         distributed.all_reduce(told, distributed.ReduceOp.MAX)
         return bool(told)
