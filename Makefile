@@ -1,18 +1,25 @@
-# `make demo` and `make test` are all a fresh machine with Python >= 3.11, git and make needs.
+# A fresh machine needs Python >= 3.11, git and make: `make demo` and `make test` do the rest.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DOCS_STAMP := .venv/.docs-installed
+PIP := $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
+# Tests start about 100 programs, so compiled modules are kept even where the environment forbids it. Workers take whole
+# files, longest first (tests/conftest.py).
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test lint bench readme clean
+.PHONY: demo test check lint bench docs pictures clean
 
 demo: $(STAMP)
 	$(BIN)/alebrije demo
 
-# Tests start some 100 programs: compiled modules are kept, also where the environment would not. Processes share files of
-# tests and take them in the order of tests/conftest.py, the longest first.
 test: lint
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+# Lint, types and the fast tests: under two minutes on two cores.
+check: lint
+	$(PYTEST) -m "not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -26,15 +33,23 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/convolutions.py
 	$(BIN)/python benchmarks/studies.py
 
-readme: $(STAMP)
-	$(BIN)/python docs/metric_table.py
-	$(BIN)/python docs/worlds_picture.py
+# The documentation site: out/site/index.html. It opens offline.
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The pictures of the documentation, from the report of `make demo`. Needs Chromium.
+pictures: demo
+	$(BIN)/python docs/pictures.py
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "alebrije needs Python 3.11 or newer")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(PIP) -e ".[dev]"
 	touch $(STAMP)
+
+$(DOCS_STAMP): $(STAMP)
+	$(PIP) -e ".[docs]"
+	touch $(DOCS_STAMP)
 
 clean:
 	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis

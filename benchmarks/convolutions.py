@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alebrije.models.convolutions import PAIRS_KEPT, PAIRS_OUT, How, paired, paired_kernels, transposed_pairs
+from alebrije.models.convolutions import PAIRS_KEPT, PAIRS_OUT, ConvSettings, paired, paired_kernels, transposed_pairs
 
-SAME: How = (False, [1, 1], [2, 2], [0, 0])
-DOUBLED: How = (True, [2, 2], [2, 2], [1, 1])
+SAME: ConvSettings = (False, [1, 1], [2, 2], [0, 0])
+DOUBLED: ConvSettings = (True, [2, 2], [2, 2], [1, 1])
 
 
 def milliseconds(work: Callable[[], object], times: int = 20) -> float:
@@ -39,7 +39,7 @@ def milliseconds(work: Callable[[], object], times: int = 20) -> float:
     return median(first.elapsed_time(second) for first, second in pairwise(marks))
 
 
-def measured(name: str, rows: Tensor, weight: Tensor, how: How) -> dict[str, Any]:
+def measured(name: str, rows: Tensor, weight: Tensor, how: ConvSettings) -> dict[str, Any]:
     """Milliseconds and 10^15 operations a second of a layer and of its two gradients, for maps [B, H, W, C]."""
     transposed, stride, padding, output_padding = how
     rest = stride, padding, [1, 1], transposed, output_padding, 1

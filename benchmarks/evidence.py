@@ -23,12 +23,14 @@ from torch import Tensor, nn
 from alebrije import __version__, metrics, worlds
 from alebrije.models import Batch
 from alebrije.models.state_space import SSMVAE, SSMSlot, StateSpace
-from alebrije.studies.training import carry_out, grouping_scores, prediction_errors
 from alebrije.train import checkpoints
+from alebrije.train.check import grouping_scores, prediction_errors
+from alebrije.train.options import RunOptions
 from alebrije.train.plan import Plan, plan
-from alebrije.train.sources import seen
+from alebrije.train.run import run_plan
+from alebrije.train.sources import to_float
 
-SVIB = ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "oracle")
+SVIB = ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle")
 COLOURS = torch.tensor(
     [[20, 20, 20], [230, 80, 70], [70, 160, 230], [90, 200, 110], [240, 190, 60], [170, 110, 220], [60, 200, 200]]
     + [[250, 140, 40], [230, 120, 180], [160, 160, 160], [120, 90, 60], [200, 230, 120], [90, 90, 200]] * 3,
@@ -41,8 +43,8 @@ def runs() -> dict[str, Callable[[], Plan]]:
     made: dict[str, Callable[[], Plan]] = {}
     for alpha in (0.6, 0.2):
         for model in SVIB:
-            long = alpha == 0.6 and model in ("i2i-vit", "oracle")
-            settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "oracle" else {})
+            long = alpha == 0.6 and model in ("i2i-vit", "svib-oracle")
+            settings = {"steps": 40_000 if long else 20_000} | ({"mixing": 4} if model == "svib-oracle" else {})
             made[f"svib/{model}/{alpha}"] = lambda m=model, a=alpha, s=settings: plan(m, alpha=a, settings=s)  # type: ignore[misc]
         for name, steps in (("long", 40_000), ("longest", 80_000)):
             more = {"steps": steps}
@@ -55,10 +57,10 @@ def runs() -> dict[str, Callable[[], Plan]]:
             "ssm-slot", preset_name="paper", alpha=a, images=0, settings=s
         )
         alone = {"steps": 20_000, "mixing": 0}  # the Oracle of the paper's text, without the release's transformer
-        made[f"svib/oracle-unmixed/{alpha}"] = lambda a=alpha, s=alone: plan("oracle", alpha=a, settings=s)  # type: ignore[misc]
+        made[f"svib/oracle-unmixed/{alpha}"] = lambda a=alpha, s=alone: plan("svib-oracle", alpha=a, settings=s)  # type: ignore[misc]
         slow = {"steps": 20_000, "warmup": 3_750, "half_life": 31_250}  # the recipe of the release, an eighth as long
         made[f"svib/oracle-slow/{alpha}"] = lambda a=alpha, s=slow: plan(  # type: ignore[misc]
-            "oracle", preset_name="paper", alpha=a, images=0, settings=s
+            "svib-oracle", preset_name="paper", alpha=a, images=0, settings=s
         )
     for seed in (0, 1):
         made[f"slots/slot-attention/{seed}"] = lambda s=seed: plan("slot-attention", world="clevr6", seed=s)  # type: ignore[misc]
@@ -72,16 +74,16 @@ def imagination(made: Plan, model: nn.Module, device: torch.device) -> tuple[dic
     found: dict[str, Any] = {}
     rows = []
     for part, name in (("validation", "in-distribution"), ("test", "out-of-distribution")):
-        drawing = made.drawing(part)  # type: ignore[arg-type]
-        batch: Batch = drawing.draw(drawing.scenes(0, 300), device)
+        scene_set = made.scene_set(part)  # type: ignore[arg-type]
+        batch: Batch = scene_set.render(scene_set.scenes(0, 300), device)
         errors = prediction_errors(model, batch)
-        unchanged = (seen(batch["source"]) - seen(batch["target"])).square().flatten(1).sum(1)
+        unchanged = (to_float(batch["source"]) - to_float(batch["target"])).square().flatten(1).sum(1)
         found[f"{name} error"] = float(errors.mean())
         found[f"{name} standard error"] = float(errors.std() / len(errors) ** 0.5)
         found[f"{name} error of the source unchanged"] = float(unchanged.mean())
         if isinstance(model, StateSpace):
             found[f"{name} error by part"] = by_part(model, batch)
-        few = {key: seen(tensor[:10]) for key, tensor in batch.items()}
+        few = {key: to_float(tensor[:10]) for key, tensor in batch.items()}
         predicted = model.predict(few)  # type: ignore[operator]
         rows += [few["source"], few["target"], predicted]
     return found, torch.stack(rows)
@@ -91,7 +93,7 @@ def by_part(model: StateSpace, batch: Batch) -> dict[str, float]:
     """Where a state-space model errs: what its decoder and its probe draw from right latents and from imagined ones."""
     errors: dict[str, list[Tensor]] = {}
     for first in range(0, len(batch["source"]), 50):
-        source, target = (seen(batch[name][first : first + 50]) for name in ("source", "target"))
+        source, target = (to_float(batch[name][first : first + 50]) for name in ("source", "target"))
         before, after, draw = latents(model, source, target)
         expected = model.dynamics(before)
         drawn = {
@@ -110,22 +112,22 @@ def latents(model: StateSpace, source: Tensor, target: Tensor) -> tuple[Tensor, 
     """The latents [B, K, D] of source and target, and what draws images from such."""
     if isinstance(model, SSMSlot):
         before, after = model.encoder(torch.stack((source, target), 1)).unbind(1)
-        return before, after, lambda slots: model.encoder.draw(slots)[0]
+        return before, after, lambda slots: model.encoder.decode(slots)[0]
     assert isinstance(model, SSMVAE)
     before, after = model.encoder(torch.cat((source, target)))[0][:, None].chunk(2)
-    return before, after, lambda vector: model.encoder.draw(vector[:, 0])
+    return before, after, lambda vector: model.encoder.decode(vector[:, 0])
 
 
 def grouping(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[str, Any], Tensor]:
     """ARI, ARP and ARR of 320 images for several numbers of slots, and segmentations to look at."""
-    drawing = made.drawing("validation")
-    frames = worlds.get(made.world).render(drawing.scenes(0, 320), made.size, device)
+    scene_set = made.scene_set("validation")
+    frames = worlds.get(made.world).render(scene_set.scenes(0, 320), made.size, device)
     found: dict[str, Any] = {}
-    rows = [seen(frames.images[:10]), painted(frames.masks[:10])]
+    rows = [to_float(frames.images[:10]), painted(frames.masks[:10])]
     for slots in (4, 7, 11, 20):
         scores: list[dict[str, Tensor]] = []
         for first in range(0, 320, 32):
-            encoding = model(seen(frames.images[first : first + 32]), slots=slots)
+            encoding = model(to_float(frames.images[first : first + 32]), slots=slots)
             assert encoding.masks is not None
             assert encoding.reconstruction is not None
             scores.append(grouping_scores(frames.masks[first : first + 32], encoding.masks))
@@ -145,7 +147,7 @@ def neurons(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[st
     world = worlds.get(made.world)
     scenes = world.sample(30_000, seed=9)
     images = world.render(scenes, made.size, device).images
-    codes = torch.cat([model(seen(part)).vector for part in images.split(500)]).cpu()
+    codes = torch.cat([model(to_float(part)).vector for part in images.split(500)]).cpu()
     factors = scenes.factors[:, 0]
     varied = [index for index in range(factors.shape[1]) if len(factors[:, index].unique()) > 1]
     alone = metrics.single_neuron_classification(codes, factors[:, varied])
@@ -162,7 +164,7 @@ def neurons(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[st
         "factors": [scenes.vocabulary.names[index] for index in varied],
         "accuracy": {name: [round(float(each), 4) for each in values] for name, values in accuracies.items()},
     }
-    rows = [seen(images[:11]), model(seen(images[:11])).reconstruction]
+    rows = [to_float(images[:11]), model(to_float(images[:11])).reconstruction]
     middle = codes[:1].to(device)
     for neuron in range(codes.shape[1]):
         steps = middle.repeat(11, 1)
@@ -201,19 +203,21 @@ def run(name: str, folder: Path, device: torch.device, steps: int | None) -> Non
     made = runs()[name]()
     where = folder / "runs" / name
     every = max(1, made.recipe.steps // 20)
-    model = carry_out(
+    model = run_plan(
         made,
         where,
-        device=device,
-        workers=torch.get_num_threads(),
-        check_every=every,
-        save_every=max(every // 2, 1_000),
-        log_every=100 if made.recipe.steps > 100_000 else 25,
-        until=steps,
-        progress=lambda step, of, speed, losses: (
-            print(f"{name} [{step}/{of}] {losses['loss']:.5g} {speed:,.0f} images/s", flush=True)
-            if step % every == 0
-            else None
+        RunOptions(
+            device=device,
+            workers=torch.get_num_threads(),
+            check_every=every,
+            save_every=max(every // 2, 1_000),
+            log_every=100 if made.recipe.steps > 100_000 else 25,
+            until=steps,
+            step_progress=lambda step, of, speed, losses: (
+                print(f"{name} [{step}/{of}] {losses['loss']:.5g} {speed:,.0f} images/s", flush=True)
+                if step % every == 0
+                else None
+            ),
         ),
     )
     with torch.no_grad(), torch.random.fork_rng():

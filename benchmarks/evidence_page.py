@@ -2,7 +2,8 @@
 
     python benchmarks/evidence_page.py
 
-A curve is drawn for each group of runs, and every table is put between the marks that carry its name.
+The script draws the curves of each group of runs and replaces the tables of the page, each between the marks with its
+name. The text is written by hand: results first, then table and picture, details folded.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ TITLES = {
     "i2i-vit": "I2I-ViT",
     "ssm-vae": "SSM-VAE",
     "ssm-slot": "SSM-Slot",
-    "oracle": "Oracle",
+    "svib-oracle": "Oracle",
     "beta-vae": "beta-VAE",
     "beta-tcvae": "beta-TCVAE",
     "slot-attention": "Slot Attention",
-    "oracle-unmixed": "Oracle of the text",
-    "oracle-slow": "Oracle, recipe of the release",
-    "ssm-slot-long": "SSM-Slot, twice the steps",
-    "ssm-slot-again": "SSM-Slot, twice the steps, again",
-    "ssm-slot-longest": "SSM-Slot, four times the steps",
-    "ssm-slot-slow": "SSM-Slot, recipe of the release",
-    "i2i-vit-again": "I2I-ViT, again",
+    "oracle-unmixed": "Oracle without mixing",
+    "oracle-slow": "Oracle, released recipe",
+    "ssm-slot-long": "SSM-Slot, 40,000 steps",
+    "ssm-slot-again": "SSM-Slot, 40,000 steps, second run",
+    "ssm-slot-longest": "SSM-Slot, 80,000 steps",
+    "ssm-slot-slow": "SSM-Slot, released recipe",
+    "i2i-vit-again": "I2I-ViT, second run",
 }
 PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle") | {"i2i-vit-again": "I2I-ViT"}
 PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-longest", "ssm-slot-slow"), "SSM-Slot")
@@ -49,30 +50,31 @@ COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], 
 
 
 def records(group: str) -> list[Record]:
-    """All runs of a group."""
+    """The records of a group of runs."""
     return [json.loads(path.read_text()) for path in sorted((DOCS / "evidence").glob(f"{group}-*.json"))]
 
 
 def model_of(record: Record) -> str:
-    """The model of a run; one with other parts, by another recipe or for longer than the rest is one of its own."""
-    return str(record["run"].split("/")[1])
+    """The name of a run's model; a variant, another recipe or a longer run has its own name."""
+    name = str(record["run"].split("/")[1])
+    return "svib-oracle" if name == "oracle" else name  # the old name of the model in older records
 
 
 def published(name: str) -> list[dict[str, str]]:
-    """The rows of a table of published numbers."""
+    """Rows of a table of published numbers."""
     text = (files("alebrije.results") / "published" / f"{name}.csv").read_text()
     return list(csv.DictReader(text.splitlines()))
 
 
 def published_error(model: str, alpha: float) -> float:
-    """SVIB's error out of distribution on sprites S-A."""
+    """SVIB's out-of-distribution error on sprites, S-A."""
     asked = {"environment": "dsprites", "task": "S-A", "metric": "mse_ood", "model": PUBLISHED[model]}
     rows = [row for row in published("svib") if all(row[key] == value for key, value in asked.items())]
     return next(float(row["value"]) for row in rows if float(row["alpha"]) == alpha)
 
 
 def published_score(model: str, metric: str) -> str:
-    """The score of a model on dSprites, with its deviation where there is one."""
+    """Published score of a model on dSprites, with its standard deviation if there is one."""
     asked = {"dataset": "dsprites", "model": PUBLISHED[model], "metric": metric}
     rows = [row for row in published("disentanglement") if all(row[key] == value for key, value in asked.items())]
     row = max(rows, key=lambda row: bool(row["std"]))
@@ -80,19 +82,19 @@ def published_score(model: str, metric: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
+    """A Markdown table."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]
     return "\n".join(lines)
 
 
 def length(record: Record) -> str:
-    """How far a run went."""
+    """Steps done, and steps planned if those are more."""
     done, planned = record["steps"], record["of steps"]
     return f"{done:,}" if done == planned else f"{done:,} of {planned:,}"
 
 
 def spread(error: float | None) -> str:
-    """A standard error, where there is one."""
+    """A standard error as text, if there is one."""
     return "" if error is None else f" ± {error:.1f}"
 
 
@@ -100,7 +102,7 @@ def spread(error: float | None) -> str:
 
 
 def svib_errors() -> str:
-    """Errors of every run beside those of SVIB."""
+    """Errors of every run next to SVIB's."""
     head = ("alpha", "model", "steps", "in distribution", "out of distribution", "gap", "paper, out of distribution")
     rows = []
     for record in sorted(records("svib"), key=lambda r: (-r["plan"]["alpha"], r["found"]["out-of-distribution error"])):
@@ -121,7 +123,7 @@ def svib_errors() -> str:
 
 
 def svib_order() -> str:
-    """The models of each alpha from the smallest error out of distribution to the largest, and in the paper."""
+    """Models by out-of-distribution error, ours and the paper's, for each alpha."""
     rows = []
     for alpha in sorted({record["plan"]["alpha"] for record in records("svib")}, reverse=True):
         errors = {
@@ -136,7 +138,7 @@ def svib_order() -> str:
 
 
 def neuron_scores() -> str:
-    """Scores of every run beside the published, all in percent."""
+    """Scores of every run next to the published ones, in percent."""
     rows = []
     for record in records("neurons"):
         found = record["found"]
@@ -151,7 +153,7 @@ def neuron_scores() -> str:
 
 
 def slot_scores() -> str:
-    """Grouping by the same weights with several numbers of slots."""
+    """Grouping scores of the same weights with several numbers of slots."""
     metrics = ("FG-ARI", "FG-ARP", "FG-ARR", "ARI")
     rows = []
     for record in records("slots"):
@@ -161,7 +163,7 @@ def slot_scores() -> str:
 
 
 def settings() -> str:
-    """What every run was."""
+    """Settings of every run."""
     rows = []
     for record in records("svib") + records("neurons") + records("slots"):
         plan = record["plan"]
@@ -177,58 +179,58 @@ def settings() -> str:
                 f"{record['minutes of training']:.1f}",
             )
         )
-    return table(("model", "learned from", "preset, but for the steps", "seed", "steps", "minutes"), rows)
+    return table(("model", "learned from", "preset, except for the steps", "seed", "steps", "minutes"), rows)
 
 
 # --- Curves ---
 
 
 def line(record: Record, name: str) -> tuple[list[float], list[float]]:
-    """Steps and what was written down of one number."""
+    """Steps and values of one quantity in the history."""
     points = sorted((each["step"], each[name]) for each in record["history"] if each.get(name) is not None)
     return [step for step, _ in points], [value for _, value in points]
 
 
 def svib_curves() -> None:
-    """Errors over steps: out of distribution as full lines, in distribution as broken ones."""
+    """Errors over steps: solid lines out of distribution, dashed lines in distribution."""
     found = records("svib")
     alphas = sorted({record["plan"]["alpha"] for record in found}, reverse=True)
-    figure, axes = plt.subplots(1, len(alphas), figsize=(8 * len(alphas), 4.2), squeeze=False)
-    for alpha, panel in zip(alphas, axes[0], strict=True):
+    figure, axes = plt.subplots(len(alphas), 1, figsize=(8.5, 4.2 * len(alphas)), squeeze=False)
+    for alpha, panel in zip(alphas, axes[:, 0], strict=True):
         for record in (each for each in found if each["plan"]["alpha"] == alpha):
             model = model_of(record)
             colour = COLOURS[model]
             panel.plot(*line(record, "out-of-distribution error"), color=colour, label=TITLES[model])
             panel.plot(*line(record, "in-distribution error"), color=colour, linestyle="--", linewidth=1)
             panel.axhline(published_error(model, alpha), color=colour, linestyle=":", linewidth=1)
-        panel.set(title=f"sprites S-A, alpha {alpha}", xlabel="steps", ylabel="squared error of an image", yscale="log")
+        panel.set(title=f"sprites S-A, alpha {alpha}", xlabel="steps", ylabel="squared error per image", yscale="log")
         words = "dashed: in distribution\ndotted: the paper, 160,000 steps"
         panel.legend(title=words, fontsize=8, title_fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     keep(figure, "svib")
 
 
 def neuron_curves() -> None:
-    """Reconstruction over steps."""
+    """Reconstruction errors over steps."""
     figure, panel = plt.subplots(figsize=(6, 4.2))
     for record in records("neurons"):
         model, seed = model_of(record), record["plan"]["seed"]
         style = "-" if seed == 0 else "--"
         steps, errors = line(record, "reconstruction error")
         panel.plot(steps, errors, style, color=COLOURS[model], label=f"{TITLES[model]}, seed {seed}")
-    panel.set(xlabel="steps", ylabel="squared error of a pixel", yscale="log", title="dsprites")
+    panel.set(xlabel="steps", ylabel="squared error per pixel", yscale="log", title="dsprites")
     panel.legend(fontsize=8)
     keep(figure, "neurons")
 
 
 def slot_curves() -> None:
-    """Grouping over steps."""
+    """Grouping scores over steps."""
     figure, panel = plt.subplots(figsize=(6, 4.2))
     for record in records("slots"):
         for metric, colour in zip(("FG-ARI", "FG-ARP", "FG-ARR"), COLOURS.values(), strict=False):
             style = "-" if record["plan"]["seed"] == 0 else "--"
             steps, scores = line(record, metric)
             panel.plot(steps, scores, style, color=colour, label=f"{metric}, seed {record['plan']['seed']}")
-    panel.set(xlabel="steps", ylabel="score", title="clevr6, seven slots, images held out")
+    panel.set(xlabel="steps", ylabel="score", title="clevr6, seven slots, held-out images")
     panel.legend(fontsize=8)
     keep(figure, "slots")
 
@@ -250,7 +252,7 @@ CURVES = {"svib": svib_curves, "neurons": neuron_curves, "slots": slot_curves}
 
 
 def main() -> None:
-    """Draw all curves there are runs for, and renew the tables of the page."""
+    """Draw the curves of every group that has runs, and replace the tables of the page."""
     for group, draw in CURVES.items():
         if records(group):
             draw()

@@ -23,8 +23,8 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.metrics import adjusted_rand_score
 
 from alebrije import __version__, metrics
-from alebrije.metrics.arrays import split_rows
-from alebrije.metrics.importance import completeness, disentanglement
+from alebrije.metrics.dci import completeness, disentanglement
+from alebrije.probes import split_rows
 
 KINDS = (10, 10, 8, 15, 4, 10)
 OUT = Path(__file__).parent / "metrics.json"

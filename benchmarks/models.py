@@ -28,11 +28,11 @@ from alebrije import __version__, worlds
 from alebrije.models.autoencoders import BetaTCVAE
 from alebrije.models.imagination import I2IViT
 from alebrije.models.slot_attention import SlotAttentionAutoencoder
-from alebrije.train import AllImages, Held, Images, Recipe, Stream, TaskEpisodes, hold
-from alebrije.train.crew import Crew
-from alebrije.train.loop import Stride
+from alebrije.train import AllImages, Images, PreloadedSource, Recipe, StreamedSource, TaskEpisodes, preload
 from alebrije.train.presets import preset
-from alebrije.train.sources import Source, seen
+from alebrije.train.process_group import ProcessGroup
+from alebrije.train.sources import Source, to_float
+from alebrije.train.train_step import TrainStep
 
 WARM_UP = 8  # steps: compiling, tuning and capturing happen there
 
@@ -53,20 +53,22 @@ class Case:
 
 def episodes(device: torch.device) -> Source:
     """Endless episodes of sprites, drawn while training."""
-    return Stream(TaskEpisodes(worlds.task("sprites", "S-A", 0.6), 128, seed=0), device)
+    return StreamedSource(TaskEpisodes(worlds.task("sprites", "S-A", 0.6), 128, seed=0), device)
 
 
 @cache
 def crowds(device: torch.device) -> Source:
     """A held set of CLEVR scenes with up to ten objects."""
     count = 4096 if device.type == "cuda" else 64
-    return Held(hold(Images(worlds.get("clevr10"), 128, seed=0), count, device, workers=os.cpu_count() or 1), seed=0)
+    return PreloadedSource(
+        preload(Images(worlds.get("clevr10"), 128, seed=0), count, device, workers=os.cpu_count() or 1), seed=0
+    )
 
 
 def whole_grid(device: torch.device) -> Source:
     """All 737,280 images of dSprites."""
     count = 737_280 if device.type == "cuda" else 1024
-    return Held(hold(AllImages(worlds.get("dsprites"), 64, seed=0), count, device), seed=0)
+    return PreloadedSource(preload(AllImages(worlds.get("dsprites"), 64, seed=0), count, device), seed=0)
 
 
 def slots_of_the_paper() -> nn.Module:
@@ -91,7 +93,7 @@ def plain(case: Case, source: Source, device: torch.device) -> float:
     optimiser = torch.optim.Adam(model.parameters(), case.lr)
 
     def step(number: int) -> None:
-        batch = {name: seen(tensor) for name, tensor in source.batch(number * case.batch, case.batch).items()}
+        batch = {name: to_float(tensor) for name, tensor in source.batch(number * case.batch, case.batch).items()}
         losses = model.training_loss(batch, torch.tensor(float(number), device=device))  # type: ignore[operator]
         optimiser.zero_grad()
         losses["loss"].backward()
@@ -109,15 +111,15 @@ def ours(case: Case, source: Source, device: torch.device) -> dict[str, float]:
     torch.manual_seed(0)
     model = case.model().to(device).train()
     recipe = Recipe(steps=10**6, batch=case.batch, lr=case.lr, clip=case.clip)
-    crew = Crew(device)
+    group = ProcessGroup(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    with crew.own_stream():
-        stride = Stride(model, recipe.optimiser_of(model), recipe, crew, True, 0)
+    with group.own_stream():
+        train_step = TrainStep(model, recipe.make_optimizer(model), recipe, group, True, 0)
 
         def step(number: int) -> None:
-            stride.take(source.batch(number * case.batch, case.batch))
+            train_step.run(source.batch(number * case.batch, case.batch))
 
         started = time.perf_counter()
         for number in range(WARM_UP):
@@ -128,7 +130,7 @@ def ours(case: Case, source: Source, device: torch.device) -> dict[str, float]:
         if device.type == "cuda":
             found["peak GiB"] = torch.cuda.max_memory_allocated() / 2**30
             found["busy ms"] = busy(step, WARM_UP + case.steps)
-        found["loss"] = stride.losses_so_far(None)["loss"]
+        found["loss"] = train_step.mean_losses(None)["loss"]
     return found
 
 
@@ -156,7 +158,7 @@ def busy(step: Callable[[int], None], first: int, count: int = 10) -> float:
 def arithmetic(case: Case, source: Source, device: torch.device) -> float:
     """Floating point operations of a step, in units of 10^12."""
     model = case.model().to(device).train()
-    batch = {name: seen(tensor) for name, tensor in source.batch(0, case.batch).items()}
+    batch = {name: to_float(tensor) for name, tensor in source.batch(0, case.batch).items()}
     with FlopCounterMode(display=False) as counter:
         model.training_loss(batch, torch.zeros((), device=device))["loss"].backward()  # type: ignore[operator]
     return counter.get_total_flops() / 1e12

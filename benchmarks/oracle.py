@@ -20,8 +20,9 @@ from torch import nn
 from alebrije import worlds
 from alebrije.models import Batch
 from alebrije.models.imagination import Oracle
-from alebrije.studies.training import prediction_errors
-from alebrije.train import Held, Recipe, TaskEpisodes, hold, train
+from alebrije.train import PreloadedSource, Recipe, TaskEpisodes, preload, train
+from alebrije.train.check import prediction_errors
+from alebrije.train.options import RunOptions
 
 PARTS = ("unmixed", "third", "rise", "clipped")  # no transformer before the decoder; the rest is the release's recipe
 MIXED = ("small", "clipped", "rise-clipped", "third-clipped", "third-rise-clipped")
@@ -50,7 +51,7 @@ def run(name: str, folder: Path, steps: int, device: torch.device) -> None:
     parts = set(name.split("-")) - {"small"}
     task = worlds.task("sprites", "S-A", 0.2)
     sets = {"known": ("validation", 300), "new": ("test", 300), "train": ("train", 40_000)}
-    held = {key: hold(TaskEpisodes(task, SIZE, 0, part), n, device) for key, (part, n) in sets.items()}  # type: ignore[arg-type]
+    held = {key: preload(TaskEpisodes(task, SIZE, 0, part), n, device) for key, (part, n) in sets.items()}  # type: ignore[arg-type]
     torch.manual_seed(0)
     mixing = 0 if "unmixed" in parts else 4
     model = Oracle(size=SIZE, width=96, mixing=mixing, decoder_width=96, decoder_blocks=3)
@@ -59,14 +60,11 @@ def run(name: str, folder: Path, steps: int, device: torch.device) -> None:
     where = folder / name
     train(
         model,
-        Held(held["train"], 0),
+        PreloadedSource(held["train"], 0),
         recipe(parts, steps, device),
         where,
-        device=device,
+        RunOptions(device=device, check_every=each, log_every=each, save_every=each),
         check=check,
-        check_every=each,
-        log_every=each,
-        save_every=each,
     )
     for line in map(json.loads, (where / "history.jsonl").read_text().splitlines()):
         if "new" in line:

@@ -1,9 +1,9 @@
-"""What the harness costs: a thousand trivial cells, and the share of a study that is neither model nor metric.
+"""The cost of the harness: a thousand trivial cells, and the share of a study that is neither model nor metric.
 
     python benchmarks/studies.py [FILE]
     python benchmarks/studies.py FILE STUDY MODEL DEVICE [WORLD]
 
-The second measures a study that trains a model for its cells, and adds it to the file.
+The second command measures a study that trains a model, and adds it to the file.
 """
 
 from __future__ import annotations
@@ -21,42 +21,43 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import torch._dynamo  # which training loads in any case, so it is no cost of the harness
+import torch._dynamo  # training loads it anyway, so it is no cost of the harness
 
-from alebrije import __version__
+from alebrije import __version__, instruments
 from alebrije.results import Cell, Store
-from alebrije.studies import subjects
-from alebrije.studies.cells import Job, run_jobs
-from alebrije.studies.folder import Folder
-from alebrije.studies.protocol import Ask, get, run_study
-from alebrije.studies.subjects import Noise, Oracle
+from alebrije.studies import model as studied_model
+from alebrije.studies.folder import ResultFolder
+from alebrije.studies.jobs import Job, Workers, run_jobs
+from alebrije.studies.references import Noise, Oracle
+from alebrije.studies.request import Request
+from alebrije.studies.run import plan_study, run_study
 from alebrije.worlds import World
 
 CELLS = 1000
 
 
 def trivial(number: int) -> dict[str, float]:
-    """The work of a cell that has none."""
+    """The work of a trivial cell."""
     return {"number": float(number)}
 
 
 def thousand(workers: int) -> dict[str, Any]:
-    """Seconds for a thousand cells that are computed, and for finding that all are there."""
+    """Seconds to compute a thousand cells, and to find that all are done."""
     jobs = [
         Job(Cell(study="nothing", labels={"number": n}, inputs={"number": n}), partial(trivial, n))
         for n in range(CELLS)
     ]
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as path:
         started = time.perf_counter()
-        run_jobs(jobs, Store(place), workers=workers)
+        run_jobs(jobs, Store(path), Workers(workers))
         computed = time.perf_counter() - started
-        again = run_jobs(jobs, Store(place), workers=workers)
+        again = run_jobs(jobs, Store(path), Workers(workers))
         assert again.kept == CELLS
         return {"workers": workers, "seconds": computed, "seconds again": time.perf_counter() - started - computed}
 
 
 class Clock:
-    """Seconds that are spent within some functions, less those of others that they call; all of it for training."""
+    """Seconds spent in some functions, without other timed functions that they call, except in training."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -64,7 +65,7 @@ class Clock:
         self.training = False
 
     def watch(self, owner: Any, name: str, counted_as: str) -> None:
-        """From now on the calls of a method are timed."""
+        """Time all further calls of a method."""
         method = getattr(owner, name)
 
         @wraps(method)
@@ -87,39 +88,40 @@ class Clock:
         setattr(owner, name, timed)
 
 
-REFERENCES = Ask(size="small", subjects=(Oracle(), Noise()), only_subjects=True)
+REFERENCES = Request(size="small", loaded=(Oracle(), Noise()), only_loaded=True)
 
 
-def overhead(study: str, ask: Ask = REFERENCES) -> dict[str, Any]:
-    """What a study at its small size spends on the harness, and on drawing, with the references oracle and noise.
+def overhead(study: str, request: Request = REFERENCES) -> dict[str, Any]:
+    """The time of a study at the size small that goes to the harness and to rendering.
 
-    The harness is all that happens outside of cells, and what the folder does within them: looking for arrays, keeping
-    them, locking; not what is made there. What is drawn to train on is part of training.
+    The harness is everything outside cells, and what the folder does within them: finding arrays, storing them,
+    locking. Rendering for training counts as training.
     """
-    clock, made = Clock(), Folder.made
+    clock, cached = Clock(), ResultFolder.cached
 
-    def made_apart(folder: Folder, settings: Any, make: Any) -> Any:
-        """As `made`, but what makes the arrays does not count."""
-        clock.watch(box := SimpleNamespace(make=make), "make", "making")
-        return made(folder, settings, lambda: box.make())
+    def cached_apart(folder: ResultFolder, settings: Any, compute: Any) -> Any:
+        """As `cached`, without the time that computes the arrays."""
+        clock.watch(box := SimpleNamespace(compute=compute), "compute", "computing")
+        return cached(folder, settings, lambda: box.compute())
 
-    Folder.made = made_apart  # type: ignore[method-assign]
-    clock.watch(Folder, "made", "folder")
-    clock.watch(Folder, "keep", "folder")
-    clock.watch(subjects, "carry_out", "training")
+    ResultFolder.cached = cached_apart  # type: ignore[method-assign]
+    clock.watch(ResultFolder, "cached", "folder")
+    clock.watch(ResultFolder, "keep_samples", "folder")
+    clock.watch(studied_model, "run_plan", "training")
     for method in ("sample", "render"):
         clock.watch(World, method, "drawing")
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as path:
         started = time.perf_counter()
-        tally = run_study(get(study), Folder(place), ask)
+        folder = ResultFolder(path)
+        summary = run_study(plan_study(instruments.get(study), folder, request), folder)
         wall = time.perf_counter() - started
-    harness = wall - tally.seconds + clock.seconds.get("folder", 0.0)
+    harness = wall - summary.seconds + clock.seconds.get("folder", 0.0)
     drawing = clock.seconds.get("drawing", 0.0)
     return {
         "study": study,
-        "models": ask.models or [type(subject).__name__.lower() for subject in ask.subjects],
-        "device": torch.cuda.get_device_name() if ask.device == "cuda" else ask.device,
-        "cells": tally.done,
+        "models": request.models or [type(model).__name__.lower() for model in request.loaded],
+        "device": torch.cuda.get_device_name() if request.device == "cuda" else request.device,
+        "cells": summary.done,
         "seconds": wall,
         "harness": harness,
         "drawing": drawing,
@@ -130,14 +132,14 @@ def overhead(study: str, ask: Ask = REFERENCES) -> dict[str, Any]:
 
 
 def alone(study: str) -> dict[str, Any]:
-    """The same in a process of its own, whose methods are the only ones that are changed."""
+    """The same in its own process, because methods are replaced."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(overhead, study).result()
 
 
 def trained(out: Path, study: str, model: str, device: str, *worlds: str) -> None:
-    """Measure a study with trainings inside and add what was found to the file."""
-    row = overhead(study, Ask(size="small", models=(model,), worlds=worlds, device=device))
+    """Measure a study that trains models, and add the result to the file."""
+    row = overhead(study, Request(size="small", models=(model,), worlds=worlds, device=device))
     row |= {"torch": torch.__version__, "worlds": worlds}
     print(row)
     found = json.loads(out.read_text()) if out.exists() else {}

@@ -8,24 +8,75 @@ from pathlib import Path
 
 import pytest
 
-from programs import Programs
+from tests.programs import Programs
 
 ROOT = Path(__file__).parents[1]
-LONGEST = """
-    pages slot_attention eval_command demo study_cells study_analogy study_imagination make records autoencoders loop
-    toys_page imagination_models train_command state_space analogy cache worlds svib zoos fused study_neurons clevrtex
-"""
+SLOW = [
+    "test_pages",
+    "models/test_slot_attention",
+    "studies/test_jobs",
+    "cli/test_eval",
+    "instruments/imagination/test_study",
+    "cli/test_train",
+    "cli/test_make",
+    "models/test_state_space",
+    "demo/test_run",
+    "models/test_autoencoders",
+    "cli/test_study",
+    "train/test_loop",
+    "instruments/imagination/test_values",
+    "data/test_cache",
+    "worlds/test_user_worlds",
+    "studies/test_run",
+    "demo/test_toys_page",
+    "metrics/test_record",
+    "models/test_imagination",
+    "instruments/analogy/test_values",
+    "instruments/analogy/test_study",
+    "instruments/analogy/test_section",
+    "instruments/analogy/test_long_codes",
+    "instruments/analogy/test_codes",
+    "data/test_svib",
+    "data/test_grids",
+    "worlds/test_analogies",
+    "report/test_page",
+    "report/test_browser",
+    "models/test_fused",
+    "render/test_clevrtex",
+    "adapters/test_specs",
+    "adapters/test_hubs",
+    "instruments/neurons/test_study",
+    "instruments/neurons/test_generalisation",
+    "test_documents",
+    "scenes/test_combinations",
+    "models/test_moco",
+    "train/test_every_model",
+    "cli/test_score",
+    "cli/test_show",
+    "cli/test_results",
+    "test_evaluate",
+    "train/test_run",
+    "train/test_held_out",
+    "instruments/grouping/test_study",
+    "instruments/grouping/test_slots",
+    "instruments/imagination/test_head",
+    "worlds/test_world",
+    "instruments/neurons/test_snc",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: two processes share them, and neither is to wait for the other at the end."""
-    place = {f"test_{name}.py": number for number, name in enumerate(LONGEST.split())}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    """Run the slowest files first, so that no worker waits for another at the end; `make check` leaves them out."""
+    rank = {ROOT / "tests" / f"{name}.py": number for number, name in enumerate(SLOW)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    for item in items:
+        if item.path in rank:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
 def programs() -> Iterator[Programs]:
-    """What starts programs that need torch at once."""
+    """Starts programs that need torch without loading it each time."""
     found = Programs()
     yield found
     found.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from alebrije.seeding import generator_of, seeded
+from alebrije.seeding import default_generator, seeded
 from alebrije.train.plan import plan
 
 
@@ -43,9 +43,9 @@ def test_other_devices_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_a_device_that_is_named_is_seeded_and_restored() -> None:
     device = torch.device("cuda")
-    before = generator_of(device).get_state()
+    before = default_generator(device).get_state()
     with seeded(1, device):
         first = torch.rand(3, device=device)
-    assert torch.equal(generator_of(device).get_state(), before)
+    assert torch.equal(default_generator(device).get_state(), before)
     with seeded(1, device):
         assert torch.equal(torch.rand(3, device=device), first)

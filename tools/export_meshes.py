@@ -1,14 +1,14 @@
 """Write the monkey and the teapot of SVIB-CLEVR and SVIB-CLEVRTex as small triangle meshes.
 
-Run it inside Blender 3.x, whose own generators make both meshes:
+Run it inside Blender 3.x, which generates both meshes:
 
     blender -b --python tools/export_meshes.py -- tools/meshes
 
 The folder then holds `monkey.npz` and `teapot.npz`, each with `vertices` float32 [V, 3], `triangles` uint16 [T, 3]
-(counter-clockwise from outside) and `normals` float32 [V, 3] (unit, smooth). Coordinates are those of the unit
-shape: multiply by an object's size and add its position. The poses were fitted to the masks of the released samples.
+(counter-clockwise from outside) and `normals` float32 [V, 3] (unit, smooth). Coordinates are those of the
+unit shape: multiply by an object's size and add its position. The poses were fitted to the released masks.
 
-Blender builds may lack numpy, so the arrays are written with the standard library alone.
+Some Blender builds lack numpy, so the arrays are written with the standard library only.
 """
 
 import importlib.util
@@ -29,7 +29,7 @@ MONKEY_SCALE = (0.806, 0.806, 0.982)
 MONKEY_TURN = (-40.45, 0.0, 45.0)  # degrees about x, y, z
 MONKEY_SHIFT = (0.154, -0.149, -0.4755)
 MONKEY_LEVELS = 2  # Catmull-Clark subdivisions
-MONKEY_KEPT = 0.35  # part of the faces kept after it
+MONKEY_KEPT = 0.35  # share of the faces kept by decimation
 
 TEAPOT_SCALE = (0.456, 0.456, 0.456)
 TEAPOT_TURN = (0.0, 0.0, 135.0)
@@ -38,13 +38,13 @@ TEAPOT_RESOLUTION = 10  # quads along one side of a Bezier patch
 
 
 def pose(scale: Iterable[float], turn: Iterable[float], shift: Iterable[float]) -> Matrix:
-    """The matrix that scales, turns (degrees), then shifts."""
+    """The matrix that scales, rotates (degrees), then translates."""
     rotation = Euler([math.radians(angle) for angle in turn], "XYZ")
     return Matrix.LocRotScale(Vector(shift), rotation, Vector(scale))
 
 
 def take_mesh(matrix: Matrix) -> bmesh.types.BMesh:
-    """The active object with its modifiers applied, posed, triangulated, its faces turned outwards."""
+    """The active object with its modifiers applied, posed and triangulated, with outward faces."""
     graph = bpy.context.evaluated_depsgraph_get()
     mesh = bmesh.new()
     mesh.from_object(bpy.context.object, graph)
@@ -65,7 +65,7 @@ def make_monkey() -> bmesh.types.BMesh:
 
 
 def register_teapot() -> None:
-    """Load the add-on's teapot module alone: the add-on as a whole needs numpy."""
+    """Load only the teapot module of the add-on, because the whole add-on needs numpy."""
     scripts = Path(bpy.utils.system_resource("SCRIPTS"))
     path = scripts / "addons" / "add_mesh_extra_objects" / "add_mesh_teapot.py"
     spec = importlib.util.spec_from_file_location("add_mesh_teapot", path)
@@ -77,7 +77,7 @@ def register_teapot() -> None:
 
 
 def make_teapot() -> bmesh.types.BMesh:
-    """Newell's teapot from the extra-objects add-on, its handle towards the camera."""
+    """Newell's teapot from the extra-objects add-on, with its handle towards the camera."""
     register_teapot()
     bpy.ops.mesh.primitive_teapot_add(resolution=TEAPOT_RESOLUTION, objecttype="1")
     return take_mesh(pose(TEAPOT_SCALE, TEAPOT_TURN, TEAPOT_SHIFT))
@@ -93,7 +93,7 @@ def npy(values: array, descr: str) -> bytes:
 
 
 def save(mesh: bmesh.types.BMesh, path: Path) -> None:
-    """Write the mesh as a compressed .npz whose bytes depend on its contents alone."""
+    """Write the mesh as a compressed .npz whose bytes depend only on its contents."""
     mesh.verts.index_update()
     arrays = {
         "vertices": npy(array("f", (x for vertex in mesh.verts for x in vertex.co)), "<f4"),

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Atomic writes of files and folders: complete or absent, never half-written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from pathlib import Path
 
 from alebrije.errors import InputError
 
-PART = ".part"  # how the name of what is not yet whole ends; it begins with a dot
+PART = ".part"  # suffix of unfinished files and folders; their names begin with a dot
 
 
 def write_atomically(path: str | Path, text: str | bytes, *, replace: bool = True) -> None:
-    """Writes `text` beside `path`, syncs it and renames it: a killed process or a full disk leaves the old file.
+    """Write `text` to a temporary file, sync it and rename it to `path`.
 
-    Without `replace` a file that is there stays, also if another process wrote it a moment ago.
+    A killed process or a full disk leaves the old file intact. Without `replace` an existing file is kept, even if
+    another process has just written it.
     """
-    path = Path(path).resolve()  # what a link points to is replaced, not the link
+    path = Path(path).resolve()  # replace the target of a link, not the link
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InputError(f"{path}: is not a regular file")
     if not path.parent.is_dir():
@@ -42,81 +43,78 @@ def write_atomically(path: str | Path, text: str | bytes, *, replace: bool = Tru
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    _sync(path.parent)
 
 
 @contextmanager
 def new_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
-    """A temporary folder beside `path` to write into, which becomes `path` at the end of the block.
+    """Yield a temporary folder that is renamed to `path` at the end of the block.
 
-    Whoever comes first wins: if `path` is there by then, what was written here is dropped without a word, because
-    several processes may fill one place with the same things. With `sync` all files are on the disk before the
-    folder has its name; without, a killed process still leaves nothing half-written, but a power cut may.
+    If `path` exists by then, the temporary folder is discarded silently, because several processes may write the same
+    content. With `sync` all files are on disk before the rename. Without it a killed process still leaves nothing
+    half-written, but a power cut may.
     """
-    temporary = _beside(path)
-    temporary.mkdir()  # not mkdtemp, whose folders only their owner can read
+    temporary = _temporary_path(path)
+    temporary.mkdir()  # mkdtemp would create a folder that only its owner can read
     try:
         yield temporary
         if sync:
             for file in temporary.iterdir():
-                _sync_file(file)
-            _sync_folder(temporary)
+                _sync(file)
+            _sync(temporary)
         os.rename(temporary, path)
         if sync:
-            _sync_folder(path.parent)
-    except OSError as error:
+            _sync(path.parent)
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        overtaken = error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT) and path.is_dir()
-        if not overtaken:
+        overtaken = isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
+        if not (overtaken and path.is_dir()):
             raise
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def remove_folder(path: Path) -> None:
-    """Removes a folder that is whole until it is gone: a killed process leaves nothing that looks like it."""
-    leftover = _beside(path)
+    """Remove a folder atomically: rename it first, so that a killed process leaves no partial folder."""
+    leftover = _temporary_path(path)
     os.rename(path, leftover)
-    shutil.rmtree(leftover, ignore_errors=True)  # what another process still reads may stay for a while
+    shutil.rmtree(leftover, ignore_errors=True)  # files that another process has open may remain
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether this is what a killed writer left behind, or what another one is still writing."""
+    """Whether a path is unfinished: left by a killed process or still being written."""
     return path.name.startswith(".") and path.name.endswith(PART)
 
 
 def drop_leftovers(folder: Path) -> None:
-    """Removes what killed writers left in a folder; to be called when nothing remains to be written there."""
+    """Remove what killed processes left in a folder. Call it only when all writing there is done."""
     for path in folder.iterdir():
         if is_leftover(path):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 @contextmanager
-def disk_trouble_named(folder: Path) -> Iterator[None]:
-    """A full disk, a missing right or a failing device becomes one sentence; what is whole already stays."""
+def explain_write_errors(folder: Path) -> Iterator[None]:
+    """Turn a full disk, missing permissions or a failing disk into an InputError that names the folder."""
     try:
         yield
     except Exception as error:
-        number = error.errno if isinstance(error, OSError) else _number_in(str(error))
+        number = error.errno if isinstance(error, OSError) else _errno_in(str(error))
         if number is None and not isinstance(error, OSError):
-            raise  # it has nothing to do with the disk
+            raise  # not a disk error
         if number in (errno.ENOSPC, errno.EDQUOT):
-            fault = "the disk is full; what was written stays, and the same call continues once there is room"
+            fault = "the disk is full; finished files are kept, so free some space and repeat the call to continue"
         else:
             fault = f"cannot be written: {os.strerror(number) if number else error}"
         raise InputError(f"{folder}: {fault}") from error
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """An InputError if another process is in such a block for the same folder; a killed one lets the next in."""
-    with disk_trouble_named(folder):
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder; raise an InputError if another process holds the lock. A killed process releases it."""
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
-    except ImportError:  # no such locks on Windows
+    except ImportError:  # Windows has no fcntl
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -124,7 +122,7 @@ def alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder}: another process is at work there; wait for it, or choose another") from None
+            raise InputError(f"{folder}: another process is using it; wait for it or choose another folder") from None
         except OSError:  # a file system without locks
             pass
         yield
@@ -132,41 +130,46 @@ def alone_in(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _beside(path: Path) -> Path:
-    """A new name beside a path, by which `is_leftover` knows it."""
+@contextmanager
+def explain_read_errors(path: Path) -> Iterator[None]:
+    """Turn missing permissions or a failing disk into an InputError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{error.filename or path}: cannot be read: {error.strerror or error}") from error
+
+
+def _temporary_path(path: Path) -> Path:
+    """A new path next to `path` that `is_leftover` recognises."""
     return path.parent / f".{path.name}.{os.urandom(6).hex()}{PART}"
 
 
-def _number_in(words: str) -> int | None:
-    """The number of the system's error, where a library tells it in words, as safetensors does."""
-    found = re.search(r"os error (\d+)", words)
-    return int(found[1]) if found else None
+def _errno_in(message: str) -> int | None:
+    """The errno in an error message, for libraries such as safetensors that only report it as text."""
+    match = re.search(r"os error (\d+)", message)
+    return int(match[1]) if match else None
 
 
 def _rename_if_new(temporary: Path, path: Path) -> None:
     try:
-        os.link(temporary, path)  # unlike a rename it never replaces
+        os.link(temporary, path)  # unlike a rename, a link never replaces
     except FileExistsError:
         pass
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
             raise
-        if not path.exists():  # a file system without links: nearly as good
+        if not path.exists():  # file systems without links: a race is possible but unlikely
             os.replace(temporary, path)
     temporary.unlink(missing_ok=True)
 
 
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
 
 
 def _umask() -> int:

@@ -1,4 +1,4 @@
-"""The one thing every model gives: an Encoding."""
+"""Encoding: the output type of every model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What a model makes of a batch of images: one `vector` each, or one for each of several `slots`.
+    """The output of a model for a batch of images: one `vector` per image, or several `slots`.
 
-    Slot models also tell where each slot is seen (`masks`, which add up to one over the slots), and models that can
-    draw give the images back (`reconstruction`, in 0..1 up to what the model gets wrong).
+    Slot models may add `masks`, which sum to 1 over the slots. Models with a decoder may add a `reconstruction`,
+    nominally in 0..1.
 
     >>> import torch
     >>> Encoding(slots=torch.zeros(2, 7, 64)).codes.shape
@@ -36,13 +36,13 @@ class Encoding:
             if tensor is not None and tensor.ndim != axes:
                 raise InputError(f"the {name} of an encoding must have {axes} axes, not shape {tuple(tensor.shape)}")
             if tensor is not None and len(tensor) != len(self.codes):
-                raise InputError(f"an encoding has {len(self.codes)} images but its {name} {len(tensor)}")
+                raise InputError(f"an encoding has codes of {len(self.codes)} images but {name} of {len(tensor)}")
         if self.slots is not None and self.masks is not None and self.masks.shape[1] != self.slots.shape[1]:
             raise InputError(f"an encoding has {self.slots.shape[1]} slots but {self.masks.shape[1]} masks")
 
     @property
     def codes(self) -> Tensor:
-        """The vector or the slots, whichever there are."""
+        """The vector or the slots, whichever is set."""
         codes = self.slots if self.vector is None else self.vector
         assert codes is not None
         return codes

@@ -1,13 +1,13 @@
-"""What goes wrong for a reason the user can mend."""
+"""Errors and warnings that a user can do something about."""
 
 
 class InputError(ValueError):
-    """The input cannot be used as it is; the message says in one sentence what was wanted."""
+    """Bad input. The message says in one sentence what is wrong and what is expected."""
 
 
 class DivergedError(RuntimeError):
-    """Training broke: a loss or a weight is no longer a number; the message says where and what is left."""
+    """Training diverged: a loss or a weight is NaN or infinite. The message says where and what is left."""
 
 
 class UndefinedMetricWarning(UserWarning):
-    """A value is not a number because the metric is not defined there; the message says why."""
+    """A score is NaN because the metric is undefined for this input. The message says why."""

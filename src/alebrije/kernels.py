@@ -1,4 +1,4 @@
-"""Whether kernels of our own can be built here."""
+"""Whether Triton kernels can be compiled on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 import shutil
 from importlib.util import find_spec
 
-_COMPILERS = (os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang"))  # Triton builds launchers in C
+_COMPILERS = (os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang"))  # Triton compiles its launchers from C
 
 HAS_TRITON = find_spec("triton") is not None and any(_COMPILERS)

@@ -1,4 +1,4 @@
-"""Torch's own generators, set to a seed for a while."""
+"""Seed torch's default generators temporarily."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 CPU = torch.device("cpu")
 
 
-def generator_of(device: torch.device) -> torch.Generator:
-    """What random numbers on a device are drawn from unless another generator is given."""
+def default_generator(device: torch.device) -> torch.Generator:
+    """The generator that torch uses on a device when none is given."""
     if device.type == "cuda":
         torch.cuda.init()  # type: ignore[no-untyped-call]
         return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
@@ -20,9 +20,9 @@ def generator_of(device: torch.device) -> torch.Generator:
 
 @contextmanager
 def seeded(seed: int, device: torch.device = CPU) -> Iterator[None]:
-    """The generators of the CPU and of a device set to a seed, and afterwards to where they were.
+    """Seed the default generators of the CPU and of `device`, and restore their states afterwards.
 
-    Those of other devices are not touched, as they would be by `torch.manual_seed`: a user may be training there.
+    Unlike `torch.manual_seed` this leaves other devices alone, where a user may be training.
 
     >>> with seeded(1):
     ...     first = torch.rand(3)
@@ -30,7 +30,7 @@ def seeded(seed: int, device: torch.device = CPU) -> Iterator[None]:
     ...     bool((torch.rand(3) == first).all())
     True
     """
-    generators = {id(each): each for each in map(generator_of, (CPU, device))}.values()
+    generators = {id(generator): generator for generator in map(default_generator, (CPU, device))}.values()
     before = [generator.get_state() for generator in generators]
     try:
         for generator in generators:

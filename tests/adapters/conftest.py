@@ -1,4 +1,4 @@
-"""Images, and a folder as a stranger has it."""
+"""Random images, and an empty folder to import from."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def images() -> Tensor:
 
 @pytest.fixture
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current directory, which Python has not been told of."""
+    """An empty current directory that is not on sys.path."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:

@@ -140,7 +140,7 @@ class TestReading:
 
     def test_more_shards_than_open_maps(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         small = write(tmp_path / "small", shard=1)
-        monkeypatch.setattr(cache, "_mapped", cache.lru_cache(maxsize=2)(cache._mapped.__wrapped__))
+        monkeypatch.setattr(cache, "_memory_map", cache.lru_cache(maxsize=2)(cache._memory_map.__wrapped__))
         assert_whole(small)
 
 
@@ -231,7 +231,7 @@ class TestContinuing:
         assert_whole(write(folder, forbidden))
         shutil.rmtree(folder)
         monkeypatch.setattr(Path, "iterdir", late)
-        assert "other settings" in refusal(write, folder, settings={})
+        assert "different settings" in refusal(write, folder, settings={})
 
     @pytest.mark.parametrize("call", ["link", "replace"])
     def test_overtaken_while_writing_the_manifest(
@@ -321,11 +321,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"settings": {**SETTINGS, "seed": 4}}, 'other settings: {"seed": 3} there, {"seed": 4} here'),
-            ({"settings": {"world": "sprites"}}, "other settings"),
-            ({"settings": {**SETTINGS, "new": None}}, 'other settings: {} there, {"new": null} here'),
-            ({"total": 24}, "holds a cache of 23 rows, which cannot become one of 24"),
-            ({"shard": 6}, "other shard: 5 there, 6 here"),
+            ({"settings": {**SETTINGS, "seed": 4}}, 'different settings: {"seed": 3} there, {"seed": 4} here'),
+            ({"settings": {"world": "sprites"}}, "different settings"),
+            ({"settings": {**SETTINGS, "new": None}}, 'different settings: {} there, {"new": null} here'),
+            ({"total": 24}, "holds a cache of 23 rows, which cannot become 24"),
+            ({"shard": 6}, "different shard: 5 there, 6 here"),
         ],
     )
     def test_other_settings(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -351,21 +351,24 @@ class TestRefusals:
             ({"shard": 1.5}, "shard must be a whole number"),
             ({"shard": None}, "shard must be a whole number"),
             ({"shard": False}, "shard must be a whole number"),
-            ({"make": lambda start, stop: np.zeros(5)}, "arrays by name, not ndarray"),
-            ({"make": lambda start, stop: {3: np.zeros(5)}}, "named 3"),
-            ({"make": lambda start, stop: {"a\n": np.zeros(5)}}, r"named 'a\n'"),
-            ({"make": lambda start, stop: {"a": [[1], [1, 2], 3, 4, 5]}}, "make gave 'a' of which numpy cannot make"),
+            ({"make": lambda start, stop: np.zeros(5)}, "mapping of arrays, not ndarray"),
+            ({"make": lambda start, stop: {3: np.zeros(5)}}, "an array 3"),
+            ({"make": lambda start, stop: {"a\n": np.zeros(5)}}, r"an array 'a\n'"),
+            (
+                {"make": lambda start, stop: {"a": [[1], [1, 2], 3, 4, 5]}},
+                "make returned 'a', which numpy cannot convert",
+            ),
             ({"make": lambda start, stop: {"a": torch.zeros(5, dtype=torch.bfloat16)}}, "BFloat16"),
-            ({"make": lambda start, stop: {"a": torch.zeros(5, requires_grad=True)}}, "make gave 'a'"),
+            ({"make": lambda start, stop: {"a": torch.zeros(5, requires_grad=True)}}, "make returned 'a'"),
             ({"settings": {"x": float("nan")}}, "JSON"),
             ({"settings": {"x": object()}}, "JSON"),
             ({"make": lambda start, stop: {}}, "no arrays"),
-            ({"make": lambda start, stop: {"a": np.zeros(4)}}, "where 5 rows"),
-            ({"make": lambda start, stop: {"a": np.float64(4)}}, "where 5 rows"),
-            ({"make": lambda start, stop: {"../a": np.zeros(5)}}, "named '../a'"),
+            ({"make": lambda start, stop: {"a": np.zeros(4)}}, "but 5 rows"),
+            ({"make": lambda start, stop: {"a": np.float64(4)}}, "but 5 rows"),
+            ({"make": lambda start, stop: {"../a": np.zeros(5)}}, "an array '../a'"),
             ({"make": lambda start, stop: {"a": np.array(["x"] * 5)}}, "holds numbers"),
             ({"make": lambda start, stop: {"a": np.array([None] * 5)}}, "holds numbers"),
-            ({"make": lambda start, stop: {"a": np.zeros((stop - start, 1 + start // 10))}}, "other arrays"),
+            ({"make": lambda start, stop: {"a": np.zeros((stop - start, 1 + start // 10))}}, "different arrays"),
         ],
     )
     def test_what_cannot_be_cached(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -373,7 +376,7 @@ class TestRefusals:
 
     def test_a_folder_with_other_things(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.tex").write_text("precious")
-        assert "other things" in refusal(write, tmp_path)
+        assert "is not empty" in refusal(write, tmp_path)
         assert os.listdir(tmp_path) == ["thesis.tex"]
         assert "no cache here" in refusal(open_cache, tmp_path)
         assert "cannot be written" in refusal(write, tmp_path / "thesis.tex")
@@ -386,10 +389,10 @@ class TestRefusals:
         write(tmp_path)
         path, genuine = str(tmp_path / "manifest.json"), os.stat
 
-        def locked(place: Any, *args: Any, **more: Any) -> os.stat_result:
-            if str(place) == path:
+        def locked(file: Any, *args: Any, **more: Any) -> os.stat_result:
+            if str(file) == path:
                 raise PermissionError(errno.EACCES, "Permission denied", path)
-            return genuine(place, *args, **more)
+            return genuine(file, *args, **more)
 
         monkeypatch.setattr(os, "stat", locked)
         assert refusal(open_cache, tmp_path) == f"{path}: cannot be read: Permission denied"
@@ -416,8 +419,8 @@ class TestDamage:
         content = bytearray(path.read_bytes())
         content[-3] ^= 1
         path.write_bytes(content)
-        assert f"{path}: was changed" in refusal(open_cache, folder)
-        assert "was changed" in refusal(write, folder, forbidden)
+        assert f"{path}: has changed" in refusal(open_cache, folder)
+        assert "has changed" in refusal(write, folder, forbidden)
         shutil.rmtree(folder / "00003")  # as the message says
         assert_whole(write(folder))
 

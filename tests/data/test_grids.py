@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import torch
 
-from alebrije.data import Grid, grids, read_arrays, read_dsprites, read_mpi3d, read_shapes3d
+from alebrije.data import FactorImages, grids, read_arrays, read_dsprites, read_mpi3d, read_shapes3d
 from alebrije.errors import InputError
 
 DSPRITES, SHAPES3D = (1, 3, 6, 40, 32, 32), (10, 10, 10, 8, 4, 15)
@@ -63,7 +63,7 @@ def dsprites_members(counts: tuple[int, ...] = TINY) -> dict[str, np.ndarray]:
     }
 
 
-def refusal(read: Callable[..., Grid], *args: Any) -> str:
+def refusal(read: Callable[..., FactorImages], *args: Any) -> str:
     with pytest.raises(InputError) as caught:
         read(*args)
     assert "\n" not in str(caught.value)
@@ -166,13 +166,13 @@ class TestDSprites:
             ({"imgs": np.zeros((96, 64, 64), np.float32)}, "'imgs' must be uint8"),
             ({"imgs": np.array(Explosive(), dtype=object)}, "'imgs' must be uint8"),
             ({"imgs": np.asfortranarray(np.zeros((96, 64, 64), np.uint8))}, "'imgs' must be uint8"),
-            ({"imgs": np.full((96, 64, 64), 2, np.uint8)}, "zeros and ones"),
+            ({"imgs": np.full((96, 64, 64), 2, np.uint8)}, "only 0 and 1"),
             ({"imgs": None}, "no array 'imgs'"),
             ({"latents_classes": None}, "no array 'latents_classes'"),
-            ({"latents_classes": combinations(TINY)[::-1]}, "every combination once, in order"),
-            ({"latents_classes": combinations(TINY)[:-1]}, "every combination once, in order"),
-            ({"latents_classes": combinations(TINY) - 1}, "every combination once, in order"),
-            ({"latents_classes": np.zeros((0, 6), np.int64)}, "every combination once, in order"),
+            ({"latents_classes": combinations(TINY)[::-1]}, "all combinations once, in order"),
+            ({"latents_classes": combinations(TINY)[:-1]}, "all combinations once, in order"),
+            ({"latents_classes": combinations(TINY) - 1}, "all combinations once, in order"),
+            ({"latents_classes": np.zeros((0, 6), np.int64)}, "all combinations once, in order"),
             ({"latents_classes": np.array(3)}, "'latents_classes' must be int64"),
         ],
     )
@@ -197,8 +197,8 @@ class TestDSprites:
         for keep in (0, 100, len(content) // 2, len(content) - 1):
             path.write_bytes(content[:keep])
             assert "damaged" in refusal(read_dsprites, path)
-        for place in np.linspace(200, 0.9 * content.index(b"latents_values"), 20).astype(int):
-            path.write_bytes(content[:place] + bytes([content[place] ^ 0x20]) + content[place + 1 :])
+        for offset in np.linspace(200, 0.9 * content.index(b"latents_values"), 20).astype(int):
+            path.write_bytes(content[:offset] + bytes([content[offset] ^ 0x20]) + content[offset + 1 :])
             assert str(path) in refusal(read_dsprites, path)
         assert "no such file" in refusal(read_dsprites, tmp_path / "missing.npz")
 
@@ -207,8 +207,8 @@ class TestDSprites:
         members = dsprites_members()
         write_npz(path, {name: npy(array) for name, array in members.items()}, zipfile.ZIP_STORED)
         content = path.read_bytes()
-        place = content.index(members["imgs"][90].tobytes())
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        offset = content.index(members["imgs"][90].tobytes())
+        path.write_bytes(content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :])
         for block in (1 << 24, 5 * 4096):
             monkeypatch.setattr(grids, "_BLOCK", block)
             for rows in ([0, 3], [95], None):
@@ -230,7 +230,7 @@ class TestDSprites:
     def test_a_member_shorter_than_its_header_says(self, tmp_path: Path) -> None:
         members = {name: npy(array) for name, array in dsprites_members().items()}
         write_npz(tmp_path / "d.npz", members | {"imgs": members["imgs"][:-1]})
-        assert "not as many bytes" in refusal(read_dsprites, tmp_path / "d.npz")
+        assert "a different size than its header" in refusal(read_dsprites, tmp_path / "d.npz")
 
 
 class TestMPI3D:
@@ -300,8 +300,8 @@ class TestShapes3D:
         grid = read_shapes3d(shapes_file, rows)
         assert grid.names == ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation")
         assert grid.counts == SHAPES3D
-        for place, row in enumerate(rows[:-1]):
-            np.testing.assert_array_equal(grid.images[place].permute(1, 2, 0), shape_image(row))
+        for index, row in enumerate(rows[:-1]):
+            np.testing.assert_array_equal(grid.images[index].permute(1, 2, 0), shape_image(row))
         assert int(grid.images[-1].sum()) == 0
         np.testing.assert_array_equal(grid.factors, np.stack(np.unravel_index(rows, SHAPES3D), axis=1))
 
@@ -320,9 +320,9 @@ class TestShapes3D:
         ("change", "message"),
         [
             ({"images": np.zeros((8, 64, 32, 3), np.uint8)}, r"'images' of the shape [rows, 64, 64, 3]"),
-            ({"images": np.zeros((7, 64, 64, 3), np.uint8)}, "8 images of uint8"),
-            ({"images": np.zeros((8, 64, 64, 3), np.float32)}, "8 images of uint8"),
-            ({"labels": combinations((1, 1, 1, 2, 2, 2))[::-1] * 0.5}, "every combination once"),
+            ({"images": np.zeros((7, 64, 64, 3), np.uint8)}, "8 uint8 images"),
+            ({"images": np.zeros((8, 64, 64, 3), np.float32)}, "8 uint8 images"),
+            ({"labels": combinations((1, 1, 1, 2, 2, 2))[::-1] * 0.5}, "all combinations once"),
             ({"labels": np.zeros((8, 5))}, "'labels' of the shape"),
             ({"labels": None}, "'labels' of the shape"),
         ],

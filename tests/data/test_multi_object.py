@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tfrecord_writer import Values, example, field, write_tfrecord
 
 from alebrije.data import ObjectImages, read_clevr_with_masks, read_multi_dsprites
 from alebrije.errors import InputError
+from tests.data.tfrecord_writer import Values, example, field, write_tfrecord
 
 VARIANTS = [("binarized", 4, 1), ("colored_on_grayscale", 6, 3), ("colored_on_colored", 5, 3)]
 
@@ -113,33 +113,35 @@ def test_multi_dsprites(tmp_path: Path, variant: str, entities: int, channels: i
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"image": np.zeros(100, np.uint8)}, "'image' has 100 values where 64 x 64 x any"),
+        ({"image": np.zeros(100, np.uint8)}, "'image' has 100 values, but must have 64 x 64 x any"),
         ({"image": np.zeros((64, 64, 2), np.uint8)}, "2 channels"),
-        ({"mask": np.zeros((64, 64, 4), np.uint8)}, "'mask' has 16384 values where 64 x 64 x 5"),
+        ({"mask": np.zeros((64, 64, 4), np.uint8)}, "'mask' has 16384 values, but must have 64 x 64 x 5"),
         ({"mask": [1.0]}, "no feature 'mask' of bytes"),
-        ({"x": [1, 2, 3, 4, 5]}, "no feature 'x' of real numbers"),
-        ({"x": []}, "no feature 'x' of real numbers"),
-        ({"scale": [1.0, 2.0]}, "'scale' has 2 values where 5"),
-        ({"visibility": [1.0] * 4}, "where 4 were wanted"),
+        ({"x": [1, 2, 3, 4, 5]}, "no feature 'x' of floats"),
+        ({"x": []}, "no feature 'x' of floats"),
+        ({"scale": [1.0, 2.0]}, "'scale' has 2 values, but must have 5"),
+        ({"visibility": [1.0] * 4}, "but must have 4"),
     ],
 )
-def test_a_record_that_does_not_fit_is_named(tmp_path: Path, change: dict[str, Values], message: str) -> None:
+def test_an_invalid_record_is_named(tmp_path: Path, change: dict[str, Values], message: str) -> None:
     path = tmp_path / "a.tfrecords"
     scene = sprites_scene(5, 3, 0)[0]
     write_tfrecord(path, [example(scene), example(scene | change)])
-    with pytest.raises(InputError, match=f"a.tfrecords: record 1 does not fit: .*{message}"):
+    with pytest.raises(InputError, match=f"a.tfrecords: record 1 is invalid: .*{message}"):
         read_multi_dsprites(path)
 
 
 @pytest.mark.parametrize(("entities", "fits"), [(1, True), (255, True), (256, False), (300, False)])
-def test_as_many_entities_as_a_byte_can_tell(tmp_path: Path, entities: int, fits: bool) -> None:
+def test_as_many_entities_as_a_byte_can_hold(tmp_path: Path, entities: int, fits: bool) -> None:
     path = tmp_path / "a.tfrecords"
     features, truth = sprites_scene(entities, 3, 0)
     write_tfrecord(path, [example(features)])
     if fits:
         np.testing.assert_array_equal(read_multi_dsprites(path).masks[0], truth["labels"])
     else:
-        with pytest.raises(InputError, match=f"record 0 does not fit: .* tells of {entities} entities where 1 to 255"):
+        with pytest.raises(
+            InputError, match=f"record 0 is invalid: .* has {entities} entities, but must have 1 to 255"
+        ):
             read_multi_dsprites(path)
 
 
@@ -151,7 +153,7 @@ def test_a_scene_without_an_entity(tmp_path: Path) -> None:
     entries = [field(1, name.encode()) + field(2, content) for name, content in nothing.items()]
     image = example({"image": np.zeros((64, 64, 3), np.uint8)})
     write_tfrecord(path, [image + field(1, b"".join(field(1, entry) for entry in entries))])
-    with pytest.raises(InputError, match=r"record 0 does not fit: .*0 entities"):
+    with pytest.raises(InputError, match=r"record 0 is invalid: .*0 entities"):
         read_multi_dsprites(path)
 
 
@@ -163,10 +165,10 @@ def test_other_files_are_refused(tmp_path: Path, clevr_file: Path) -> None:
             read_multi_dsprites(path)
     path.write_bytes(clevr_file.read_bytes()[:-1000])
     assert len(read_clevr_with_masks(path, 2)) == 2
-    with pytest.raises(InputError, match="cut short in record 2"):
+    with pytest.raises(InputError, match="truncated in record 2"):
         read_clevr_with_masks(path)
-    with pytest.raises(InputError, match="record 0 does not fit"):
+    with pytest.raises(InputError, match="record 0 is invalid"):
         read_multi_dsprites(clevr_file)
     write_tfrecord(path, [example(sprites_scene(5, 3, 0)[0]), example(sprites_scene(6, 3, 0)[0])])
-    with pytest.raises(InputError, match="record 1 does not fit: has other shapes"):
+    with pytest.raises(InputError, match="record 1 is invalid: its shapes differ"):
         read_multi_dsprites(path)

@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 
 from alebrije.data import read_svib, write_svib
-from alebrije.data.mask_colors import color_mask, labels_of_mask, mask_palette
+from alebrije.data.mask_colors import color_mask, mask_labels, mask_palette
 from alebrije.errors import InputError
 from alebrije.scenes import Episodes, Factor, Scenes, Vocabulary
 from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, SPRITES
@@ -216,7 +216,7 @@ class TestMaskColours:
     def test_the_threshold_of_clevrtex(self, value: int) -> None:
         picture = np.zeros((1, 2, 3), np.uint8)
         picture[0, 0, 0] = picture[0, 1, 1] = value
-        labels = labels_of_mask(picture, mask_palette(CLEVRTEX, 2), exact=False)
+        labels = mask_labels(picture, mask_palette(CLEVRTEX, 2), exact=False)
         assert labels.tolist() == ([[0, 0]] if value == 113 else [[1, 2]])
 
     @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
@@ -225,7 +225,7 @@ class TestMaskColours:
         assert len({tuple(color) for color in palette.tolist()}) == 23
         assert np.array_equal(palette[:3], mask_palette(world, 2))
         labels = np.arange(23, dtype=np.uint8).reshape(1, 23)
-        assert np.array_equal(labels_of_mask(color_mask(labels, palette), palette, exact=True), labels)
+        assert np.array_equal(mask_labels(color_mask(labels, palette), palette, exact=True), labels)
         with pytest.raises(InputError, match="colours for"):
             mask_palette(world, 100)
 
@@ -256,8 +256,8 @@ class TestDamage:
     def test_every_changed_byte_of_a_png_is_noticed(self, folder: Path, name: str) -> None:
         path = folder / "00000001" / name
         content = path.read_bytes()
-        for place in range(0, len(content), 7):
-            path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        for offset in range(0, len(content), 7):
+            path.write_bytes(content[:offset] + bytes([content[offset] ^ 0x55]) + content[offset + 1 :])
             assert str(path) in refusal(folder)
 
     @pytest.mark.parametrize(
@@ -279,10 +279,10 @@ class TestDamage:
     def test_what_only_some_episodes_have(self, folder: Path, name: str) -> None:
         for row in (0, 1):
             (folder / f"0000000{row}" / name).unlink()
-            assert f"{folder / '00000000' / name}: is missing, while {folder}/0000000" in refusal(folder)
+            assert f"{folder / '00000000' / name}: is missing, but {folder}/0000000" in refusal(folder)
         (folder / "00000002" / name).unlink()
         if name.endswith(".json"):
-            assert refusal(folder).startswith(f"{folder}: has no target.json; a set without targets is")
+            assert refusal(folder).startswith(f"{folder}: has no target.json; use targets=False")
         else:
             assert getattr(read_svib(folder), name.replace(".png", "s")) is None
 
@@ -298,16 +298,16 @@ class TestDamage:
         with Image.open(path) as image:
             image.putpixel((3, 2), (64, 64, 64, 254))
             image.save(path)
-        assert f"{path}: is transparent" in refusal(folder)
+        assert f"{path}: is partly transparent" in refusal(folder)
 
     @pytest.mark.parametrize("call", ["stat", "listdir"])
     def test_a_folder_that_may_not_be_read(self, folder: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
         genuine = getattr(os, call)
 
-        def locked(place: Any, *args: Any, **more: Any) -> Any:
-            if str(place) == str(folder):
-                raise PermissionError(errno.EACCES, "Permission denied", str(place))
-            return genuine(place, *args, **more)
+        def locked(path: Any, *args: Any, **more: Any) -> Any:
+            if str(path) == str(folder):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return genuine(path, *args, **more)
 
         monkeypatch.setattr(os, call, locked)
         assert refusal(folder) == f"{folder}: cannot be read: Permission denied"
@@ -321,7 +321,7 @@ class TestDamage:
     def test_another_size_or_mode_is_named(self, folder: Path, name: str) -> None:
         path = folder / "00000001" / name
         Image.new("RGBA", (8, 8), (0, 0, 0, 255)).save(path)
-        assert "is 8 x 8, those before it 12 x 8" in refusal(folder)
+        assert "is 8 x 8, but the first is 12 x 8" in refusal(folder)
         Image.new("L", (12, 8)).save(path)
         assert "not L" in refusal(folder)
 
@@ -338,7 +338,7 @@ class TestDamage:
             path.write_text('{"image_filename": "x", "objects": []}')
         assert "no scene has an object" in refusal(folder)
         (tmp_path / "empty").mkdir()
-        assert "holds no episodes" in refusal(tmp_path / "empty")
+        assert "has no episodes" in refusal(tmp_path / "empty")
         assert "no such folder" in refusal(tmp_path / "missing")
 
 
@@ -363,23 +363,23 @@ class TestWriting:
             folder = tmp_path / name
             folder.mkdir()
             (folder / name).mkdir()
-            with pytest.raises(InputError, match=f"other things, such as {name}"):
+            with pytest.raises(InputError, match=f"other files, such as {name}"):
                 write_svib(episodes, folder)
             assert os.listdir(folder) == [name]
         write_svib(episodes, tmp_path / "a")
-        with pytest.raises(InputError, match="another episode"):
+        with pytest.raises(InputError, match="a different episode"):
             write_svib(replace(episodes, source=episodes.target), tmp_path / "a")
-        with pytest.raises(InputError, match="other files"):
+        with pytest.raises(InputError, match="files that do not belong"):
             write_svib(replace(episodes, source_masks=None), tmp_path / "a")
         assert_same(read_svib(tmp_path / "a"), episodes)
 
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"source_images": None}, "draw them first"),
+            ({"source_images": None}, "render them first"),
             ({"source_images": torch.zeros(3, 8, 12, 3, dtype=torch.uint8)}, r"\[3, 3, height, width\]"),
             ({"source_images": torch.zeros(3, 3, 8, 12)}, "uint8"),
-            ({"target_images": torch.zeros(3, 3, 9, 9, dtype=torch.uint8), "target_masks": None}, "of one size"),
+            ({"target_images": torch.zeros(3, 3, 9, 9, dtype=torch.uint8), "target_masks": None}, "the same size"),
             ({"target_masks": torch.zeros(3, 8, 8, dtype=torch.uint8)}, r"\[3, 8, 12\]"),
             ({"target_masks": torch.full((3, 8, 12), 3, dtype=torch.uint8)}, r"target_masks\[0\] has the label 3 in a"),
             ({"source_masks": LAST_IS_WRONG}, r"source_masks\[2\] has the label 9 in a scene of 2 objects"),
@@ -413,7 +413,7 @@ class TestWriting:
         episodes = drawn_episodes(world)
         write_svib(episodes, tmp_path)
         file = name.replace("_images", "").replace("_masks", "_mask") + ".png"
-        with pytest.raises(InputError, match=f"another episode, {file} differs"):
+        with pytest.raises(InputError, match=rf"a different episode \({file} differs"):
             write_svib(replace(episodes, **{name: getattr(episodes, name).flip(-1)}), tmp_path)
         assert_same(read_svib(tmp_path), episodes)
 
@@ -437,7 +437,7 @@ class TestWriting:
             assert path.read_bytes() == content
         path.write_bytes(content[:-5])
         (path.parent / "target.json").write_text('{"objects": []}')
-        with pytest.raises(InputError, match=r"another episode, target\.json differs"):
+        with pytest.raises(InputError, match=r"a different episode \(target\.json differs"):
             write_svib(episodes, tmp_path)
         assert path.read_bytes() == content[:-5]
 

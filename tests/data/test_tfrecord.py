@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tfrecord_writer as writer
 from hypothesis import given
 from hypothesis import strategies as st
-from tfrecord_writer import example, framed, write_tfrecord
 
 from alebrije.data.tfrecord import ByteStrings, crc32c, masked_crc32c, parse_example, read_records
 from alebrije.errors import InputError
+from tests.data import tfrecord_writer as writer
+from tests.data.tfrecord_writer import example, framed, write_tfrecord
 
 KINDS = ("none", "gzip", "zlib")
 RECORDS = [b"", b"one", bytes(range(256)) * 40, b"last"]
@@ -111,7 +111,7 @@ class TestRecords:
         assert next(read_records(path)) == b"first"
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_cut_short_at_any_byte(self, tmp_path: Path, kind: str) -> None:
+    def test_truncated_at_any_byte(self, tmp_path: Path, kind: str) -> None:
         path = tmp_path / "a.tfrecords"
         records = [b"one", b"two and more"]
         write_tfrecord(path, records, kind)
@@ -120,7 +120,7 @@ class TestRecords:
         for length in range(len(content)):
             path.write_bytes(content[:length])
             if length not in whole:
-                assert "cut short" in fault(path)
+                assert "truncated" in fault(path)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_every_changed_byte_is_noticed(self, tmp_path: Path, kind: str) -> None:
@@ -128,11 +128,11 @@ class TestRecords:
         write_tfrecord(path, [b"one", bytes(100)], kind)
         content = path.read_bytes()
         harmless = range(3, 10) if kind == "gzip" else range(0)  # flags, time and system in the GZIP header
-        for place in set(range(len(content))) - set(harmless):
-            path.write_bytes(content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :])
+        for offset in set(range(len(content))) - set(harmless):
+            path.write_bytes(content[:offset] + bytes([content[offset] ^ 0x41]) + content[offset + 1 :])
             fault(path)
 
-    def test_check_off_reads_a_changed_record_but_not_a_changed_length(self, tmp_path: Path) -> None:
+    def test_training_checkf_reads_a_changed_record_but_not_a_changed_length(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tfrecords"
         content = bytearray(framed(b"one") + framed(b"two"))
         content[12] ^= 1
@@ -205,7 +205,7 @@ class TestExample:
         assert read_or_refused(data)
 
     @given(st.integers(0, 200), st.integers(0, 255))
-    def test_a_changed_example_is_refused_or_read(self, place: int, byte: int) -> None:
+    def test_a_changed_example_is_refused_or_read(self, offset: int, byte: int) -> None:
         data = bytearray(example({"x": [1.0, 2.0], "y": [-3], "z": [b"ab", b"c"]}))
-        data[place % len(data)] = byte
+        data[offset % len(data)] = byte
         assert read_or_refused(bytes(data))

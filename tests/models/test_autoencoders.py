@@ -20,9 +20,9 @@ from alebrije.models.autoencoders import (
     BetaVAE,
     FactorVAE,
     decompose_kl,
-    draw,
     kl_divergence,
     log_density,
+    sample_gaussian,
     shuffle_dimensions,
     stratified_log_weights,
 )
@@ -70,7 +70,7 @@ def test_parameter_counts() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_an_encoding_has_the_mean_and_its_picture(name: str) -> None:
+def test_an_encoding_has_the_mean_and_its_reconstruction(name: str) -> None:
     model = MODELS[name]().eval()
     images = torch.rand(3, 3, 64, 64)
     encoding = model(images)
@@ -88,9 +88,9 @@ def test_an_encoding_has_the_mean_and_its_picture(name: str) -> None:
 def test_one_channel_models_take_grey_and_colour() -> None:
     model = BetaVAE(channels=1).eval()
     grey = torch.rand(2, 1, 64, 64)
-    alone, threefold = model(grey), model(grey.expand(-1, 3, -1, -1))
-    torch.testing.assert_close(alone.vector, threefold.vector)
-    assert alone.reconstruction.shape == (2, 1, 64, 64)
+    grey_encoding, threefold = model(grey), model(grey.expand(-1, 3, -1, -1))
+    torch.testing.assert_close(grey_encoding.vector, threefold.vector)
+    assert grey_encoding.reconstruction.shape == (2, 1, 64, 64)
     assert threefold.reconstruction.shape == (2, 3, 64, 64)
     assert torch.equal(threefold.reconstruction[:, 0], threefold.reconstruction[:, 2])
     colour = torch.rand(2, 3, 64, 64)
@@ -118,7 +118,7 @@ def test_reconstruction_errors_are_sums_over_pixels() -> None:
     gaussian = Autoencoder(likelihood="gaussian")
     # Images go in as -1..1, so errors in 0..1 count four times.
     by_pixel = 4 * (gaussian.decode(codes) - images).square()
-    error = gaussian.reconstruction_error(gaussian.at_the_door(images), codes)
+    error = gaussian.reconstruction_error(gaussian.prepare(images), codes)
     torch.testing.assert_close(error, by_pixel.sum((1, 2, 3)).mean())
 
 
@@ -138,23 +138,24 @@ def test_the_parts_add_up(name: str, likelihood: str) -> None:
     torch.testing.assert_close(losses["loss"], sum(weight * losses[part] for part, weight in weights.items()))
 
 
-def test_annealing_starts_at_nothing_and_ends_at_all() -> None:
+def test_annealing_rises_from_0_to_1() -> None:
     model = BetaVAE()
-    assert [float(model.annealed(torch.tensor(float(step)))) for step in (0, 5000, 10_000, 99_999)] == [0, 0.5, 1, 1]
-    assert BetaVAE(anneal=0).annealed(torch.tensor(0.0)) == 1
+    steps = torch.tensor([0.0, 5000.0, 10_000.0, 99_999.0])
+    assert [float(model.annealing_weight(step)) for step in steps] == [0, 0.5, 1, 1]
+    assert BetaVAE(anneal=0).annealing_weight(torch.tensor(0.0)) == 1
 
 
 # ------------------------------------------------------------------------------------------------ the KL and its parts
 
 
-def test_the_kl_is_torch_s_own() -> None:
+def test_the_kl_agrees_with_torch() -> None:
     mean, log_variance = torch.randn(50, 4), torch.randn(50, 4)
     normal = torch.distributions.Normal
     expected = torch.distributions.kl_divergence(normal(mean, (0.5 * log_variance).exp()), normal(0.0, 1.0))
     torch.testing.assert_close(kl_divergence(mean, log_variance), expected.sum(1).mean())
 
 
-def test_the_log_density_is_torch_s_own() -> None:
+def test_the_log_density_agrees_with_torch() -> None:
     values, mean, log_variance = torch.randn(3, 50, 4)
     expected = torch.distributions.Normal(mean, (0.5 * log_variance).exp()).log_prob(values)
     torch.testing.assert_close(log_density(values, mean, log_variance), expected)
@@ -208,7 +209,7 @@ def test_the_parts_of_the_kl_have_their_closed_forms() -> None:
     for _ in range(8):
         mean = torch.randn(2000, 3) @ spread.T
         log_variance = torch.full_like(mean, 2 * math.log(noise))
-        estimates.append(torch.stack(decompose_kl(draw(mean, log_variance), mean, log_variance, 10**9)))
+        estimates.append(torch.stack(decompose_kl(sample_gaussian(mean, log_variance), mean, log_variance, 10**9)))
     covariance = spread @ spread.T + noise**2 * torch.eye(3)
     variances = covariance.diagonal()
     information = 0.5 * (torch.logdet(covariance) - 3 * math.log(noise**2))
@@ -219,23 +220,23 @@ def test_the_parts_of_the_kl_have_their_closed_forms() -> None:
     assert (torch.stack(estimates).mean(0) - truth).abs().max() < 0.03
 
 
-def parts_of_codes_that_tell_every_image() -> Tensor:
+def parts_of_codes_that_identify_every_image() -> Tensor:
     mean = torch.arange(16.0)[:, None].expand(-1, 3)
     log_variance = torch.full_like(mean, -12.0)
-    return torch.stack(decompose_kl(draw(mean, log_variance), mean, log_variance, 1000)[:2])
+    return torch.stack(decompose_kl(sample_gaussian(mean, log_variance), mean, log_variance, 1000)[:2])
 
 
-def test_codes_that_tell_every_image_carry_log_n_nats(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_that_identify_every_image_carry_log_n_nats(monkeypatch: pytest.MonkeyPatch) -> None:
     # No two posteriors touch, in any dimension: each latent knows which of the 1000 images it is, and so do the others.
     truth = torch.tensor([math.log(1000), 2 * math.log(1000)])
-    torch.testing.assert_close(parts_of_codes_that_tell_every_image(), truth)
+    torch.testing.assert_close(parts_of_codes_that_identify_every_image(), truth)
     monkeypatch.setattr("alebrije.models.autoencoders.stratified_log_weights", misplaced_log_weights)
-    assert (parts_of_codes_that_tell_every_image() - truth).abs().min() > 3
+    assert (parts_of_codes_that_identify_every_image() - truth).abs().min() > 3
 
 
 def test_the_parts_sum_to_the_kl() -> None:
     mean, log_variance = torch.randn(2000, 3), torch.randn(2000, 3) - 1
-    parts = decompose_kl(draw(mean, log_variance), mean, log_variance, 10**6)
+    parts = decompose_kl(sample_gaussian(mean, log_variance), mean, log_variance, 10**6)
     # The sum telescopes to log q(z|x) - log p(z) at one sample for each image, so it is the KL up to sampling noise.
     assert abs(sum(parts) - kl_divergence(mean, log_variance)) < 0.1
 
@@ -243,14 +244,14 @@ def test_the_parts_sum_to_the_kl() -> None:
 def test_independent_latents_have_no_total_correlation() -> None:
     mean = torch.randn(1500, 3)
     log_variance = torch.full_like(mean, -1.0)
-    assert abs(decompose_kl(draw(mean, log_variance), mean, log_variance, 10**6)[1]) < 0.03
+    assert abs(decompose_kl(sample_gaussian(mean, log_variance), mean, log_variance, 10**6)[1]) < 0.03
 
 
 @pytest.mark.parametrize("log_variance", [-100.0, -30.0, 0.0, 30.0])
 def test_sharp_and_wide_posteriors_keep_the_parts_finite(log_variance: float) -> None:
     mean = (3 * torch.randn(16, 256)).requires_grad_()
     spread = torch.full((16, 256), log_variance, requires_grad=True)
-    parts = torch.stack(decompose_kl(draw(mean, spread), mean, spread, 23_000))
+    parts = torch.stack(decompose_kl(sample_gaussian(mean, spread), mean, spread, 23_000))
     parts.sum().backward()
     assert parts.dtype == torch.float32
     assert parts.isfinite().all()
@@ -270,7 +271,7 @@ def gradients(model: nn.Module, loss: Callable[[FactorVAE], Tensor]) -> dict[str
     return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
 
 
-def test_the_two_losses_of_factor_vae_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_two_losses_of_factor_vae_have_separate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     model = FactorVAE(discriminator_width=50, anneal=0)
     images = torch.rand(8, 3, 64, 64)
 
@@ -306,30 +307,30 @@ def test_the_total_correlation_reaches_the_encoder() -> None:
 
 def test_discrimination_is_cross_entropy() -> None:
     model = FactorVAE(discriminator_width=50)
-    together, apart = torch.randn(6, 10), torch.randn(6, 10)
+    joint, shuffled = torch.randn(6, 10), torch.randn(6, 10)
     zeros = torch.zeros(6, dtype=torch.int64)
     expected = 0.5 * (
-        F.cross_entropy(model.discriminator(together), zeros) + F.cross_entropy(model.discriminator(apart), zeros + 1)
+        F.cross_entropy(model.discriminator(joint), zeros) + F.cross_entropy(model.discriminator(shuffled), zeros + 1)
     )
-    torch.testing.assert_close(model.discrimination_error(together, apart), expected)
+    torch.testing.assert_close(model.discrimination_error(joint, shuffled), expected)
 
 
-def test_a_trained_discriminator_tells_the_total_correlation() -> None:
+def test_a_trained_discriminator_estimates_the_total_correlation() -> None:
     # Two latents with correlation 0.8 have a total correlation of -log(1 - 0.64) / 2 = 0.511 nats.
     model = FactorVAE(latents=2, discriminator_width=64, discriminator_layers=2)
     optimiser = torch.optim.Adam(model.discriminator.parameters(), 1e-3)
     mixing = torch.tensor([[1.0, 0.8], [0.0, 0.6]])
     for _ in range(600):
-        together, apart = torch.randn(2, 1024, 2) @ mixing
+        joint, other = torch.randn(2, 1024, 2) @ mixing
         optimiser.zero_grad()
-        model.discrimination_error(together, shuffle_dimensions(apart)).backward()
+        model.discrimination_error(joint, shuffle_dimensions(other)).backward()
         optimiser.step()
     with torch.no_grad():
         estimate = float(model.total_correlation(torch.randn(20_000, 2) @ mixing))
     assert estimate == pytest.approx(-0.5 * math.log(1 - 0.64), abs=0.1)
 
 
-def test_shuffled_dimensions_keep_their_marginals_and_lose_their_ties() -> None:
+def test_shuffled_dimensions_keep_their_marginals_and_become_independent() -> None:
     column = torch.randn(2000, 1)
     latents = torch.cat([column, column, -column], dim=1)
     shuffled = shuffle_dimensions(latents)
@@ -352,29 +353,29 @@ def test_half_precision_and_whole_graphs(name: str) -> None:
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def picture_error(model: nn.Module, images: Tensor) -> float:
+def pixel_error(model: nn.Module, images: Tensor) -> float:
     """Mean squared error of a pixel."""
     with torch.no_grad():
         return float((model(images).reconstruction - images).square().mean())
 
 
-def test_a_plain_autoencoder_learns_by_heart(fit: Any, sprites: Tensor) -> None:
+def test_a_plain_autoencoder_memorises_a_few_images(fit: Any, sprites: Tensor) -> None:
     model = Autoencoder(channels=1)
-    # Always drawing the mean picture is wrong by 0.0325.
+    # The mean image has an error of 0.0325.
     assert (sprites - sprites.mean(0)).square().mean() > 0.03
     fit(model, lambda _: {"images": sprites}, steps=120, lr=2e-3)
-    assert picture_error(model, sprites) < 0.003
+    assert pixel_error(model, sprites) < 0.003
 
 
 @pytest.mark.parametrize("name", ["beta", "tc", "factor"])
-def test_variational_ones_learn(name: str, fit: Any, sprites: Tensor) -> None:
+def test_variational_autoencoders_memorise_a_few_images(name: str, fit: Any, sprites: Tensor) -> None:
     arguments = {"tc": {"dataset_size": 16, "beta": 1.0}, "beta": {"beta": 1.0}, "factor": {}}[name]
     model = MODELS[name](channels=1, **arguments)
     few = sprites[:16]
-    images = few.repeat(2, 1, 1, 1) if name == "factor" else few  # FactorVAE draws the first half only
+    images = few.repeat(2, 1, 1, 1) if name == "factor" else few  # FactorVAE reconstructs only the first half
     history = fit(model, lambda _: {"images": images}, steps=120, lr=2e-3)
     assert history[-1] < 0.1 * history[0]
-    assert picture_error(model, few) < 0.004
+    assert pixel_error(model, few) < 0.004
 
 
 def test_beta_squeezes_the_code(fit: Any, sprites: Tensor) -> None:
@@ -403,8 +404,8 @@ def test_beta_squeezes_the_code(fit: Any, sprites: Tensor) -> None:
         (lambda: Autoencoder()(torch.rand(2, 3, 32, 32)), r"takes images \[B, 3, 64, 64\], not \[2, 3, 32, 32\]"),
         (lambda: Autoencoder()(torch.rand(2, 1, 64, 64)), r"takes images \[B, 3, 64, 64\]"),
         (lambda: Autoencoder()(torch.rand(3, 64, 64)), "takes images"),
-        (lambda: stratified_log_weights(1, 10), "a batch of 1 images"),
-        (lambda: stratified_log_weights(11, 10), "a batch of 11 images cannot be drawn from 10"),
+        (lambda: stratified_log_weights(1, 10), "must have 2 to 10 images.* not 1"),
+        (lambda: stratified_log_weights(11, 10), "must have 2 to 10 images.* not 11"),
         (lambda: FactorVAE().training_loss({"images": torch.rand(3, 3, 64, 64)}, STEP), "4 images or more"),
     ],
 )

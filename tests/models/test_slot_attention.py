@@ -1,3 +1,5 @@
+"""Slot Attention and BO-QSA: Algorithm 1 in numpy, initial slots and weights, and that they find objects."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -24,7 +26,7 @@ TINY = {"size": 16, "slots": 3, "channels": 8, "slot_size": 12, "projections": 1
 
 
 def randomised(module: nn.Module) -> nn.Module:
-    """The module with every parameter drawn at random, so that no bias or layer norm is trivial."""
+    """Sample every parameter of the module, so that no bias or layer norm is trivial."""
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.5)
     return module
@@ -80,39 +82,39 @@ def test_a_step_is_algorithm_1(epsilon: float, epsilon_on: str, hidden: int, pro
     randomised(module)
     inputs, slots = torch.randn(2, 20, 6), torch.randn(2, 3, 5)
     with torch.no_grad():
-        found, _ = module(inputs, slots, iterations=2)
+        final, _ = module(inputs, slots, iterations=2)
     once = numpy_step(module, inputs.double().numpy(), slots.double().numpy())
     twice = numpy_step(module, inputs.double().numpy(), once)
-    np.testing.assert_allclose(found, twice, atol=1e-5)
+    np.testing.assert_allclose(final, twice, atol=1e-5)
 
 
-def test_slots_share_every_input_and_average_what_they_won() -> None:
+def test_attention_sums_to_one_over_slots_and_its_weights_over_inputs() -> None:
     torch.manual_seed(0)
     module = randomised(SlotAttention(6, 5, projections=7, hidden=8))
     _, attention = module(torch.randn(2, 20, 6), torch.randn(2, 3, 5))
     torch.testing.assert_close(attention.sum(1), torch.ones(2, 20))
-    torch.testing.assert_close(module.weigh(attention).sum(2), torch.ones(2, 3))
+    torch.testing.assert_close(module.mean_weights(attention).sum(2), torch.ones(2, 3))
     module.epsilon_on, module.epsilon = "sum", 1.0
     total = attention.sum(2)
-    torch.testing.assert_close(module.weigh(attention).sum(2), total / (total + 1))
+    torch.testing.assert_close(module.mean_weights(attention).sum(2), total / (total + 1))
 
 
-def test_a_slot_that_wins_nothing_stays_finite() -> None:
+def test_a_slot_without_attention_stays_finite() -> None:
     module = SlotAttention(6, 5, projections=7, hidden=8)
     attention = torch.zeros(1, 2, 20)
     attention[:, 0] = 1
-    torch.testing.assert_close(module.weigh(attention), torch.full((1, 2, 20), 1 / 20))
+    torch.testing.assert_close(module.mean_weights(attention), torch.full((1, 2, 20), 1 / 20))
 
 
 def test_permuting_slots_or_inputs() -> None:
     torch.manual_seed(0)
     module = randomised(SlotAttention(6, 5, projections=7, hidden=8))
     inputs, slots = torch.randn(2, 20, 6), torch.randn(2, 4, 5)
-    order, places = torch.randperm(4), torch.randperm(20)
-    found, attention = module(inputs, slots)
-    again, other = module(inputs[:, places], slots[:, order])
-    torch.testing.assert_close(again, found[:, order], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(other, attention[:, order][:, :, places], atol=1e-5, rtol=1e-5)
+    order, input_order = torch.randperm(4), torch.randperm(20)
+    final, attention = module(inputs, slots)
+    again, other = module(inputs[:, input_order], slots[:, order])
+    torch.testing.assert_close(again, final[:, order], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(other, attention[:, order][:, :, input_order], atol=1e-5, rtol=1e-5)
 
 
 def test_bilevel_gives_the_gradient_of_the_last_step_to_the_initial_slots() -> None:
@@ -120,12 +122,12 @@ def test_bilevel_gives_the_gradient_of_the_last_step_to_the_initial_slots() -> N
     module = randomised(SlotAttention(6, 5, projections=7, hidden=8, bilevel=True))
     inputs, initial = torch.randn(2, 20, 6), torch.randn(2, 4, 5, requires_grad=True)
     direction = torch.randn(2, 4, 5)
-    found, _ = module(inputs, initial, iterations=3)
-    (straight_through,) = torch.autograd.grad((found * direction).sum(), initial)
+    final, _ = module(inputs, initial, iterations=3)
+    (straight_through,) = torch.autograd.grad((final * direction).sum(), initial)
 
     module.bilevel = False
     plain, _ = module(inputs, initial, iterations=3)
-    torch.testing.assert_close(found, plain)  # the value is that of plain Slot Attention
+    torch.testing.assert_close(final, plain)  # the value is that of plain Slot Attention
     before = module(inputs, initial, iterations=2)[0].detach().requires_grad_()
     last, _ = module(inputs, before, iterations=1)
     (of_last_step,) = torch.autograd.grad((last * direction).sum(), before)
@@ -140,10 +142,10 @@ def test_drop_path_skips_the_mlp_of_whole_images_and_keeps_its_mean() -> None:
     slots, updates = torch.randn(1, 2, 5).expand(2000, -1, -1), torch.randn(1, 2, 7).expand(2000, -1, -1)
     full = module.eval().update(slots, updates)[0]
     bare = module.gru(updates[0], slots[0])
-    drawn = module.train().update(slots, updates)
-    skipped = (drawn - bare).abs().amax((1, 2)) < 1e-5
+    sampled = module.train().update(slots, updates)
+    skipped = (sampled - bare).abs().amax((1, 2)) < 1e-5
     assert 0.15 < skipped.float().mean() < 0.25
-    torch.testing.assert_close(drawn[~skipped][0], bare + (full - bare) / 0.8)
+    torch.testing.assert_close(sampled[~skipped][0], bare + (full - bare) / 0.8)
 
 
 # Initial slots, positions, decoder
@@ -152,10 +154,10 @@ def test_drop_path_skips_the_mlp_of_whole_images_and_keeps_its_mean() -> None:
 def test_random_slots_have_the_learned_mean_and_scale_and_pass_the_gradient() -> None:
     torch.manual_seed(0)
     initial = RandomSlots(4)
-    drawn = initial(100, 200)
-    torch.testing.assert_close(drawn.mean((0, 1)), initial.mean[0], atol=0.05, rtol=0)
-    torch.testing.assert_close(drawn.std((0, 1)), initial.log_scale[0].exp(), atol=0.05, rtol=0)
-    drawn.square().sum().backward()
+    sampled = initial(100, 200)
+    torch.testing.assert_close(sampled.mean((0, 1)), initial.mean[0], atol=0.05, rtol=0)
+    torch.testing.assert_close(sampled.std((0, 1)), initial.log_scale[0].exp(), atol=0.05, rtol=0)
+    sampled.square().sum().backward()
     assert (initial.mean.grad != 0).all()
     assert (initial.log_scale.grad != 0).all()
 
@@ -167,23 +169,20 @@ def test_a_generator_decides_the_random_slots() -> None:
     assert not torch.equal(first, initial(2, 3, torch.Generator().manual_seed(8)))
 
 
-def test_learned_slots_come_in_one_number() -> None:
+def test_the_number_of_learned_slots_is_fixed() -> None:
     with pytest.raises(InputError, match="fixed number: 3, not 4"):
         LearnedSlots(3, 5)(2, 4)
 
 
 @pytest.mark.parametrize(
-    ("grid", "rows"),
-    [("unit", [0, 1 / 3, 2 / 3, 1]), ("signed", [-1, -1 / 3, 1 / 3, 1]), ("half-pixel", [0.125, 0.375, 0.625, 0.875])],
+    ("grid", "rows"), [("unit", [0, 1 / 3, 2 / 3, 1]), ("half-pixel", [0.125, 0.375, 0.625, 0.875])]
 )
 def test_positions(grid: str, rows: list[float]) -> None:
-    channels = 2 if grid == "signed" else 4
-    positions = SoftPositions(channels, grid)
+    positions = SoftPositions(4, grid)
     nn.init.eye_(positions.projection.weight)
-    added = positions(torch.zeros(1, channels, 4, 4))[0]
+    added = positions(torch.zeros(1, 4, 4, 4))[0]
     down = torch.tensor(rows)[:, None].expand(4, 4)
-    expected = [down, down.T] if grid == "signed" else [down, down.T, 1 - down, 1 - down.T]
-    torch.testing.assert_close(added, torch.stack(expected))
+    torch.testing.assert_close(added, torch.stack([down, down.T, 1 - down, 1 - down.T]))
 
 
 def test_masks_add_up_to_one_and_weigh_the_images() -> None:
@@ -241,8 +240,8 @@ def test_bo_qsa_starts_as_its_release() -> None:
         "grouping.queries.weight": (6 / 128) ** 0.5,
         "grouping.mlp.1.weight": (6 / 64) ** 0.5,
     }
-    found = {name: float(model.state_dict()[name].std()) for name in expected}
-    assert found == pytest.approx({name: bound * uniform for name, bound in expected.items()}, rel=0.03)
+    deviations = {name: float(model.state_dict()[name].std()) for name in expected}
+    assert deviations == pytest.approx({name: bound * uniform for name, bound in expected.items()}, rel=0.03)
 
 
 @pytest.mark.parametrize("model_class", [SlotAttentionAutoencoder, BoQsaAutoencoder])
@@ -306,8 +305,8 @@ def test_noise_on_the_queries_falls_along_a_cosine() -> None:
     model = BoQsaAutoencoder(**TINY, noise_steps=300)
     queries = model.initial.slots.detach()
     for step, sigma in ((0, 1.0), (100, 0.75), (150, 0.5), (300, 0.0), (900, 0.0)):
-        drawn = model.training_slots(4000, torch.tensor(float(step)))
-        torch.testing.assert_close(drawn.std(0), sigma * queries.abs(), atol=0.05, rtol=0)
+        sampled = model.training_slots(4000, torch.tensor(float(step)))
+        torch.testing.assert_close(sampled.std(0), sigma * queries.abs(), atol=0.05, rtol=0)
     model.training_slots(2, torch.tensor(0.0)).sum().backward()
     assert torch.equal(model.initial.slots.grad, torch.full((3, 12), 2.0))  # the noise carries no gradient
 
@@ -372,7 +371,7 @@ def two_squares(n: int, seed: int, ground: float = 0.5, gap: int = 4) -> tuple[T
     """Images of a left and a right square of different colours on a ground of any colour up to `ground`, and labels.
 
     With a gap of 4 the squares move only up and down. A cut down the middle separates them in every image, so that it
-    is the score with the ground (not the one with `ignore=0`) that tells whether the squares were found.
+    is the score with the ground (not the one with `ignore=0`) that shows whether the squares were found.
     """
     size, side = 16, 6
     generator = torch.Generator().manual_seed(seed)
@@ -382,10 +381,10 @@ def two_squares(n: int, seed: int, ground: float = 0.5, gap: int = 4) -> tuple[T
     colours = PALETTE[torch.rand(n, len(PALETTE), generator=generator).argsort(1)[:, :2]]  # [n, 2, 3]
     images = ground * torch.rand(n, 3, 1, 1, generator=generator).expand(-1, -1, size, size)
     labels = torch.zeros(n, size, size, dtype=torch.long)
-    places = torch.arange(size)
+    pixels = torch.arange(size)
     for square in range(2):
         rows, columns = (
-            (places >= start[:, square, None]) & (places < start[:, square, None] + side) for start in (top, left)
+            (pixels >= start[:, square, None]) & (pixels < start[:, square, None] + side) for start in (top, left)
         )
         inside = rows[:, :, None] & columns[:, None, :]
         images = torch.where(inside[:, None], colours[:, square, :, None, None], images)
@@ -416,12 +415,12 @@ def learn_two_squares(
         schedule.step()
     images, labels = two_squares(128, seed=10**6, **world)
     with torch.no_grad():
-        found = labels_from_masks(model.eval()(images).masks)
-    whole, foreground = adjusted_rand_index(labels, found), adjusted_rand_index(labels, found, ignore=0)
+        predicted = labels_from_masks(model.eval()(images).masks)
+    whole, foreground = adjusted_rand_index(labels, predicted), adjusted_rand_index(labels, predicted, ignore=0)
     return float(whole.mean()), float(foreground.mean())
 
 
-def test_slot_attention_finds_two_squares_and_their_ground() -> None:
+def test_slot_attention_finds_two_squares_and_their_background() -> None:
     """Seeds 0 to 3 end at 0.946, 0.988, 0.990, 0.985 with the ground and at 0.929, 0.978, 0.982, 0.975 without it."""
     torch.manual_seed(1)
     model = SlotAttentionAutoencoder(**SMALL, projections=32, initial="learned", iterations=1, encoder_stride=2)
@@ -430,7 +429,7 @@ def test_slot_attention_finds_two_squares_and_their_ground() -> None:
     assert foreground > 0.9
 
 
-def test_slot_attention_tells_two_squares_apart_from_random_slots() -> None:
+def test_slot_attention_separates_two_squares_from_random_slots() -> None:
     """Seeds 0 to 4 end at 0.987 or more with the ground; after 2,200 steps one of seven still shared it (0.746)."""
     torch.manual_seed(0)
     model = SlotAttentionAutoencoder(**SMALL, projections=32, initial="random", encoder_stride=2)
@@ -439,7 +438,7 @@ def test_slot_attention_tells_two_squares_apart_from_random_slots() -> None:
     assert foreground > 0.9
 
 
-def test_bo_qsa_finds_two_squares_and_their_ground() -> None:
+def test_bo_qsa_finds_two_squares_and_their_background() -> None:
     """Seeds 0 to 2 end at 0.972 or more, with the ground and without it."""
     torch.manual_seed(0)
     model = BoQsaAutoencoder(**SMALL, projections=32, drop_path=0.0, noise_steps=600)

@@ -1,4 +1,4 @@
-"""SSM-VAE and SSM-Slot: their likelihoods in closed form, which loss moves which part, and that they learn."""
+"""SSM-VAE and SSM-Slot: likelihoods in closed form, which loss trains which part, and that they learn."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.distributions import Normal, kl_divergence
 
 from alebrije import worlds
 from alebrije.errors import InputError
-from alebrije.models.learner import Batch, Imagines, Learner
-from alebrije.models.state_space import SSMVAE, SSMSlot, StateSpace, gaussian_nll, standard_kl
+from alebrije.models.learner import Batch, Learner
+from alebrije.models.state_space import SSMVAE, SSMSlot, StateSpace, gaussian_nll, mean_kl
 
 Fit = Callable[..., list[float]]
 STEP = torch.tensor(0.0)
@@ -35,10 +35,10 @@ TINY: dict[str, Callable[[], StateSpace]] = {
 @pytest.fixture(scope="module")
 def episodes() -> Batch:
     task = worlds.task("sprites", "S-A")
-    drawn = task.train(16, seed=0)
+    sampled = task.train(16, seed=0)
     return {
-        "source": task.world.render(drawn.source, size=16).images / 255,
-        "target": task.world.render(drawn.target, size=16).images / 255,
+        "source": task.world.render(sampled.source, size=16).images / 255,
+        "target": task.world.render(sampled.target, size=16).images / 255,
     }
 
 
@@ -78,18 +78,17 @@ def _parameters(model: nn.Module, part: str) -> int:
     return sum(parameter.numel() for name, parameter in model.named_parameters() if name.startswith(part))
 
 
-def test_likelihood_and_divergence_are_those_of_torch() -> None:
+def test_likelihood_and_divergence_agree_with_torch() -> None:
     torch.manual_seed(0)
     mean, log_variance, value = torch.randn(3, 5, 7).double()
     nll = -Normal(mean, 0.3).log_prob(value).mean()
     torch.testing.assert_close(gaussian_nll(mean, value, 0.3), nll.float())
     kl = kl_divergence(Normal(mean, (0.5 * log_variance).exp()), Normal(0.0, 1.0)).mean()
-    torch.testing.assert_close(standard_kl(mean, log_variance), kl.float())
+    torch.testing.assert_close(mean_kl(mean, log_variance), kl.float())
 
 
-def test_keeps_the_contract(tiny: StateSpace, episodes: Batch) -> None:
+def test_is_a_learner_that_predicts(tiny: StateSpace, episodes: Batch) -> None:
     assert isinstance(tiny, Learner)
-    assert isinstance(tiny, Imagines)
     tiny.eval()
     predicted = tiny.predict(episodes)
     assert predicted.shape == (16, 3, 16, 16)
@@ -98,13 +97,13 @@ def test_keeps_the_contract(tiny: StateSpace, episodes: Batch) -> None:
     assert {name.split(".")[0] for name, _ in tiny.named_parameters()} == {"encoder", "dynamics", "decoder"}
 
 
-def test_predicts_by_way_of_the_predicted_latents(tiny: StateSpace, episodes: Batch) -> None:
+def test_predicts_from_the_predicted_latents(tiny: StateSpace, episodes: Batch) -> None:
     tiny.eval()
     torch.manual_seed(1)
     codes = tiny(episodes["source"]).codes
-    drawn = tiny.decoder(tiny.dynamics(codes if codes.ndim == 3 else codes[:, None])).clamp(0, 1)
+    expected = tiny.decoder(tiny.dynamics(codes if codes.ndim == 3 else codes[:, None])).clamp(0, 1)
     torch.manual_seed(1)
-    torch.testing.assert_close(tiny.predict(episodes), drawn)
+    torch.testing.assert_close(tiny.predict(episodes), expected)
 
 
 def test_parts_add_up_to_the_loss(tiny: StateSpace, episodes: Batch) -> None:
@@ -157,8 +156,8 @@ def test_half_precision_and_compilation(tiny: StateSpace, episodes: Batch) -> No
     torch.testing.assert_close(compiled["loss"], whole["loss"])
 
 
-def test_vae_drawing_nothing_knows_its_likelihood(episodes: Batch) -> None:
-    """Black drawings: log sigma + log(2 pi) / 2 and half the mean square over the variance, and KL 0 from the prior."""
+def test_likelihood_of_a_vae_that_decodes_to_black(episodes: Batch) -> None:
+    """Black images: log sigma + log(2 pi) / 2 and half the mean square over the variance, and KL 0 from the prior."""
     torch.manual_seed(0)
     model = SSMVAE(channels=8, latents=8, sigma=0.1, beta=3.0, **DECODER)
     nn.init.zeros_(model.encoder.deconvolutions[-1].weight)
@@ -178,7 +177,7 @@ def test_vae_encodes_the_posterior_mean(episodes: Batch) -> None:
     model = SSMVAE(channels=16, latents=32, **DECODER).eval()
     encoding = model(episodes["source"])
     assert torch.equal(encoding.vector, model(episodes["source"]).vector)
-    torch.testing.assert_close(encoding.reconstruction, model.encoder.draw(encoding.vector))
+    torch.testing.assert_close(encoding.reconstruction, model.encoder.decode(encoding.vector))
 
 
 def test_slot_reconstruction_is_summed_over_pixels_and_averaged_over_frames(episodes: Batch) -> None:
@@ -188,9 +187,9 @@ def test_slot_reconstruction_is_summed_over_pixels_and_averaged_over_frames(epis
     slots = model.encoder(torch.stack((episodes["source"], episodes["target"]), dim=1))
     errors = 0.0
     for frame, name in enumerate(("source", "target")):
-        drawn, masks = model.encoder.draw(slots[:, frame])
+        images, masks = model.encoder.decode(slots[:, frame])
         torch.testing.assert_close(masks.sum(1), torch.ones(16, 16, 16))
-        errors += float((drawn - episodes[name]).detach().square().sum())
+        errors += float((images - episodes[name]).detach().square().sum())
     assert _losses(model, episodes)["reconstruction"].item() == pytest.approx(errors / (2 * 16), rel=1e-4)
 
 
@@ -207,11 +206,11 @@ def test_ssm_slot_starts_as_its_release() -> None:
         "initial.mean": (6 / 128) ** 0.5,
         "initial.log_scale": (6 / 128) ** 0.5,
     }
-    found = {name: float(model.state_dict()[name].abs().max()) for name in expected}  # of a uniform distribution
-    assert found == pytest.approx(expected, rel=0.04)
+    largest = {name: float(model.state_dict()[name].abs().max()) for name in expected}  # of a uniform distribution
+    assert largest == pytest.approx(expected, rel=0.04)
 
 
-def test_slots_start_from_a_generator(episodes: Batch) -> None:
+def test_a_generator_decides_the_initial_slots(episodes: Batch) -> None:
     torch.manual_seed(0)
     model = SSMSlot(**SLOTS, **DECODER).eval()
     first, again, other = (
@@ -227,24 +226,24 @@ def test_slots_are_carried_from_the_first_frame_to_the_second(episodes: Batch) -
     torch.manual_seed(0)
     model = SSMSlot(**SLOTS, **DECODER).eval()
 
-    def found(*frames: str) -> Tensor:
+    def encoded(*frames: str) -> Tensor:
         video = torch.stack([episodes[name] for name in frames], dim=1)
         return model.encoder(video, torch.Generator().manual_seed(0))  # type: ignore[no-any-return]
 
-    both, alone = found("source", "target"), found("source")
-    torch.testing.assert_close(both[:, 0], alone[:, 0])  # what comes later changes nothing before
+    both, first = encoded("source", "target"), encoded("source")
+    torch.testing.assert_close(both[:, 0], first[:, 0])  # later frames have no effect on earlier ones
     carried, _ = model.encoder.corrector(
         model.encoder.mlp(model.encoder.positions(model.encoder.convolutions(episodes["target"])).flatten(2).mT),
-        model.encoder.predictor(alone[:, 0]),
+        model.encoder.predictor(first[:, 0]),
         iterations=2,
     )
     torch.testing.assert_close(both[:, 1], carried)
 
 
-def test_dynamics_do_not_mind_the_order_of_slots() -> None:
+def test_the_order_of_slots_has_no_effect_on_the_dynamics() -> None:
     torch.manual_seed(0)
     model, slots = SSMSlot(**SLOTS, **DECODER).eval(), torch.randn(2, 3, 32)
-    torch.testing.assert_close(model.imagine(slots[:, [2, 0, 1]]), model.imagine(slots))
+    torch.testing.assert_close(model.predict_from_latents(slots[:, [2, 0, 1]]), model.predict_from_latents(slots))
 
 
 def test_parameters_of_the_paper() -> None:
@@ -269,7 +268,7 @@ def test_parameters_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("size", [8, 32, 64])
-def test_slots_are_drawn_at_other_sizes(size: int) -> None:
+def test_slots_are_decoded_at_other_sizes(size: int) -> None:
     model = SSMSlot(**SLOTS, **{**DECODER, "size": size})
     masks = model(torch.zeros(1, 3, size, size)).masks
     assert masks is not None
@@ -277,15 +276,15 @@ def test_slots_are_drawn_at_other_sizes(size: int) -> None:
 
 
 def test_bad_arguments_and_images_are_named(tiny: StateSpace, episodes: Batch) -> None:
-    with pytest.raises(InputError, match="16 divides"):
+    with pytest.raises(InputError, match="divisible by 16"):
         SSMVAE(size=40)
-    with pytest.raises(InputError, match="sigma must be positive"):
+    with pytest.raises(InputError, match="sigma above 0"):
         SSMVAE(sigma=0.0)
-    with pytest.raises(InputError, match="double from 8 pixels"):
+    with pytest.raises(InputError, match="8 times a power of 2"):
         SSMSlot(size=96)
     with pytest.raises(InputError, match="slots must be at least 1"):
         SSMSlot(slots=0)
-    with pytest.raises(InputError, match="heads must divide width"):
+    with pytest.raises(InputError, match="width must be divisible by heads"):
         SSMSlot(predictor_heads=5)
     with pytest.raises(InputError, match=r"images must have the shape \[B, 3, 16, 16\]"):
         tiny(torch.zeros(2, 3, 32, 32))
@@ -295,7 +294,7 @@ def test_bad_arguments_and_images_are_named(tiny: StateSpace, episodes: Batch) -
 
 @pytest.mark.parametrize(("name", "steps", "lr", "part"), [("SSM-VAE", 450, 3e-3, 0.25), ("SSM-Slot", 300, 2e-3, 0.5)])
 def test_learns_sixteen_episodes(name: str, steps: int, lr: float, part: float, episodes: Batch, fit: Fit) -> None:
-    """Targets that are seen are drawn, and those that are imagined too, with a part of the error of their mean."""
+    """Reconstructions and predictions of targets have a fraction of the error of the mean target."""
     torch.manual_seed(0)
     model = TINY[name]()
     fit(model, lambda step: episodes, steps=steps, lr=lr, clip=1e9)  # one norm for all parts would starve the probe
@@ -303,6 +302,6 @@ def test_learns_sixteen_episodes(name: str, steps: int, lr: float, part: float, 
     mean = _error(target.mean(0).expand_as(target), target)  # 0.062
     torch.manual_seed(0)
     with torch.no_grad():
-        drawn, imagined = model(target).reconstruction, model.predict(episodes)
-    assert _error(drawn, target) < 0.25 * mean
-    assert _error(imagined, target) < part * mean
+        reconstructed, predicted = model(target).reconstruction, model.predict(episodes)
+    assert _error(reconstructed, target) < 0.25 * mean
+    assert _error(predicted, target) < part * mean

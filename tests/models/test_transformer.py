@@ -1,4 +1,4 @@
-"""The transformer and its decoder: positions and attention in closed form, what order means, and how it starts."""
+"""The transformer and its decoder: positions and attention in closed form, order of tokens, initial weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_positions_follow_their_formula() -> None:
             assert positions[row, column] == pytest.approx(expected, abs=1e-5)
 
 
-def test_grid_tells_the_row_first_then_the_column() -> None:
+def test_grid_encodes_the_row_first_then_the_column() -> None:
     grid, line = sincos_grid(5, 24).view(5, 5, 24), sincos_positions(5, 12)
     for row in range(5):
         for column in range(5):
@@ -55,7 +55,7 @@ def test_attention_is_the_textbook_formula(cross: bool) -> None:
     torch.manual_seed(0)
     attention = Attention(12, 3, cross=cross).double()
     tokens, memory = torch.randn(2, 5, 12).double(), torch.randn(2, 7, 12).double()
-    seen = memory if cross else tokens
+    attended = memory if cross else tokens
     if cross:
         assert attention.memory_projections is not None
         query, (key, value) = attention.projections.weight, attention.memory_projections.weight.chunk(2)
@@ -64,13 +64,13 @@ def test_attention_is_the_textbook_formula(cross: bool) -> None:
     mixed = []
     for head in range(3):
         rows = slice(4 * head, 4 * head + 4)
-        q, k, v = tokens @ query[rows].T, seen @ key[rows].T, seen @ value[rows].T
+        q, k, v = tokens @ query[rows].T, attended @ key[rows].T, attended @ value[rows].T
         mixed.append((q @ k.mT / math.sqrt(4)).softmax(-1) @ v)
     expected = torch.cat(mixed, -1) @ attention.output.weight.T
     torch.testing.assert_close(attention(tokens, memory if cross else None), expected)
 
 
-def test_weights_start_as_released() -> None:
+def test_initial_weights_follow_the_release() -> None:
     """Uniform in +-bound: Xavier of each square matrix alone, times the gain before the residual stream."""
     torch.manual_seed(0)
     xavier = math.sqrt(6 / (192 + 192))
@@ -92,7 +92,7 @@ def test_weights_start_as_released() -> None:
             assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
 
 
-def test_first_block_goes_on_from_normalised_tokens() -> None:
+def test_first_block_continues_from_normalised_tokens() -> None:
     tokens = 3 + torch.randn(2, 5, 8)
     for first in (True, False):
         block = Block(8, 2, first=first)
@@ -101,22 +101,22 @@ def test_first_block_goes_on_from_normalised_tokens() -> None:
         torch.testing.assert_close(block(tokens), block.norm(tokens) if first else tokens)
 
 
-def test_transformer_does_not_mind_order() -> None:
+def test_the_order_of_tokens_has_no_effect() -> None:
     torch.manual_seed(0)
     transformer, tokens = Transformer(width=16, blocks=2, heads=2), torch.randn(2, 6, 16)
     order = torch.randperm(6)
     torch.testing.assert_close(transformer(tokens[:, order]), transformer(tokens)[:, order])
 
 
-def test_decoder_does_not_mind_the_order_of_its_memory() -> None:
+def test_the_order_of_the_memory_has_no_effect_on_the_decoder() -> None:
     torch.manual_seed(0)
-    draw, memory = TransformerDecoder(10, size=16, width=16, blocks=2).eval(), torch.randn(2, 6, 10)
-    torch.testing.assert_close(draw(memory[:, torch.randperm(6)]), draw(memory))
-    assert not torch.allclose(draw(memory[:, :5]), draw(memory), atol=1e-4)
-    assert not torch.allclose(draw(memory[:1]), draw(memory[1:]), atol=1e-4)
+    decoder, memory = TransformerDecoder(10, size=16, width=16, blocks=2).eval(), torch.randn(2, 6, 10)
+    torch.testing.assert_close(decoder(memory[:, torch.randperm(6)]), decoder(memory))
+    assert not torch.allclose(decoder(memory[:, :5]), decoder(memory), atol=1e-4)
+    assert not torch.allclose(decoder(memory[:1]), decoder(memory[1:]), atol=1e-4)
 
 
-def test_one_token_of_memory_says_the_same_to_every_patch() -> None:
+def test_every_patch_reads_the_same_from_one_token_of_memory() -> None:
     torch.manual_seed(0)
     attention = Attention(16, 2, cross=True)
     tokens, memory = torch.randn(3, 5, 16), torch.randn(3, 1, 16)
@@ -124,21 +124,21 @@ def test_one_token_of_memory_says_the_same_to_every_patch() -> None:
     assert TransformerDecoder(16, size=8, width=16, blocks=1)(memory).shape == (3, 3, 8, 8)
 
 
-def test_decoder_lays_its_patches_out_as_an_image() -> None:
-    draw = TransformerDecoder(4, size=8, patch=4, width=8, blocks=1, heads=2)
-    nn.init.zeros_(draw.pixels.weight)
+def test_decoder_arranges_its_patches_as_an_image() -> None:
+    decoder = TransformerDecoder(4, size=8, patch=4, width=8, blocks=1, heads=2)
+    nn.init.zeros_(decoder.pixels.weight)
     with torch.no_grad():
-        draw.pixels.bias.copy_(torch.arange(48.0))
+        decoder.pixels.bias.copy_(torch.arange(48.0))
     patch = torch.arange(48.0).view(4, 4, 3).permute(2, 0, 1)
-    assert torch.equal(draw(torch.zeros(1, 1, 4))[0], patch.tile(1, 2, 2))
+    assert torch.equal(decoder(torch.zeros(1, 1, 4))[0], patch.tile(1, 2, 2))
 
 
-def test_dropout_falls_only_in_training() -> None:
+def test_dropout_applies_only_in_training() -> None:
     torch.manual_seed(0)
-    draw, memory = TransformerDecoder(8, size=8, width=16, blocks=1, dropout=0.5), torch.randn(2, 3, 8)
-    assert not torch.equal(draw(memory), draw(memory))
-    draw.eval()
-    assert torch.equal(draw(memory), draw(memory))
+    decoder, memory = TransformerDecoder(8, size=8, width=16, blocks=1, dropout=0.5), torch.randn(2, 3, 8)
+    assert not torch.equal(decoder(memory), decoder(memory))
+    decoder.eval()
+    assert torch.equal(decoder(memory), decoder(memory))
 
 
 def test_attention_weights_are_dropped_too() -> None:
@@ -146,9 +146,9 @@ def test_attention_weights_are_dropped_too() -> None:
     torch.manual_seed(0)
     attention = Attention(4, 1, dropout=0.5, cross=True)
     nn.init.eye_(attention.output.weight)
-    said = attention(torch.randn(200, 1, 4), torch.ones(200, 1, 4))
+    output = attention(torch.randn(200, 1, 4), torch.ones(200, 1, 4))
     # kept by the weight (1/2) and then entry by entry (1/2); all four entries vanish with 1/2 + 1/2 (1/2)^4 = 0.53
-    assert ((said == 0).all(-1).float().mean() - 0.53125).abs() < 0.12
+    assert ((output == 0).all(-1).float().mean() - 0.53125).abs() < 0.12
 
 
 def test_parameters_of_the_paper() -> None:
@@ -163,16 +163,16 @@ def test_parameters_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "message"),
     [
         ({"size": 30}, "do not tile"),
-        ({"heads": 5}, "heads must divide width"),
-        ({"width": 18, "heads": 3}, "4 divides"),
+        ({"heads": 5}, "width must be divisible by heads"),
+        ({"width": 18, "heads": 3}, "divisible by 4"),
         ({"blocks": 0}, "blocks must be at least 1"),
         ({"heads": 0}, "heads must be at least 1"),
         ({"dropout": 1.0}, "dropout must be"),
     ],
 )
-def test_bad_arguments_are_named(wrong: dict[str, float], says: str) -> None:
-    with pytest.raises(InputError, match=says):
+def test_bad_arguments_are_named(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         TransformerDecoder(8, **{"size": 32, "width": 16, "blocks": 1, **wrong})  # type: ignore[arg-type]

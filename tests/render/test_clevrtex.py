@@ -1,4 +1,4 @@
-"""CLEVRTex's look: the released masks, the grounds' colours, and what must not depend on the company of a scene."""
+"""CLEVRTex's shader: agreement with the released masks and ground colours; independence from the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alebrije.data.svib import read_svib
 from alebrije.errors import InputError
-from alebrije.render.clevrtex import ground_ahead
+from alebrije.render.clevrtex import intersect_ground
 from alebrije.render.library import shape_named
 from alebrije.render.materials import MATERIALS
 from alebrije.render.solid import render_solid
@@ -21,9 +21,9 @@ from alebrije.worlds.vocabularies import CLEVRTEX, SPRITES
 CAMERA = (7.48, -6.51, 5.34)
 LAMPS = ((6.447, -2.905, 4.258), (-1.169, 2.646, 5.816), (-4.671, -4.014, 3.011))
 SHAPES, CODES = CLEVRTEX["shape"].values, CLEVRTEX["shape"].codes
-MAIL, FLEECE, WOOD = (MATERIALS.index(name) for name in ("copper chainmail", "fleece", "wood"))
+CHAINMAIL, FLEECE, WOOD = (MATERIALS.index(name) for name in ("copper chainmail", "fleece", "wood"))
 
-# Mean colour of the ground in the released pictures, objects aside.
+# Mean colour of the ground in the released images, without objects.
 GROUNDS = {
     "red bricks": (170, 119, 101),
     "white bricks": (171, 172, 174),
@@ -37,7 +37,7 @@ GROUNDS = {
 
 
 def scene(*objects: tuple[int, int, int], floor: int = 3, present: tuple[bool, ...] | None = None) -> Scenes:
-    """One scene; each object is a shape, a size and a material, and they stand in a row across the view."""
+    """One scene; each object is a shape, a size and a material, in a row across the view."""
     spots = [(0.0, 0.0), (1.9, 2.1), (-2.2, -1.9)][: len(objects)]
     sizes = CLEVRTEX["size"].codes
     position = [[(x, y, sizes[size]) for (x, y), (_, size, _) in zip(spots, objects, strict=True)]]
@@ -54,9 +54,9 @@ def crowd() -> Scenes:
     )
 
 
-def overlaps(drawn: Tensor, genuine: Tensor) -> Tensor:
+def overlaps(ours: Tensor, released: Tensor) -> Tensor:
     """Intersection over union of each object. [B, 2]"""
-    pairs = [(drawn == label, genuine == label) for label in (1, 2)]
+    pairs = [(ours == label, released == label) for label in (1, 2)]
     return torch.stack([(a & b).sum((1, 2)) / (a | b).sum((1, 2)).clamp_min(1) for a, b in pairs], 1)
 
 
@@ -82,7 +82,7 @@ def test_mean_colour_of_the_ground(name: str) -> None:
     assert (mean - torch.tensor(GROUNDS[name])).abs().max() < 20
 
 
-def test_masks_count_what_is_seen_and_depth_is_in_front_of_the_ground() -> None:
+def test_counts_match_the_masks_and_depth_is_finite() -> None:
     scenes = crowd()
     frames = render_solid(scenes)
     for label in (1, 2):
@@ -93,7 +93,7 @@ def test_masks_count_what_is_seen_and_depth_is_in_front_of_the_ground() -> None:
     assert bool((frames.depth.isfinite() & (frames.depth > 1) & (frames.depth < 40)).all())
 
 
-def test_each_material_looks_different() -> None:
+def test_materials_have_different_mean_colours() -> None:
     frames = render_solid(Scenes.concatenate([scene((6, 2, material)) for material in range(8)]))
     means = torch.stack(
         [image.float()[:, mask == 1].mean(1) for image, mask in zip(frames.images, frames.masks, strict=True)]
@@ -117,10 +117,11 @@ def test_a_scene_does_not_depend_on_its_batch() -> None:
         assert (alone.images[0].int() - together.images[index].int()).abs().max() <= 1
 
 
-def test_mail_lets_the_ground_through() -> None:
-    """On wood more yellow light comes through a ball of mail than on fleece; a ball of fleece only catches some."""
+def test_ground_shows_through_chainmail() -> None:
+    """The ground changes a chainmail ball much more than a fleece ball."""
     mail, solid = (
-        [render_solid(scene((6, 2, material), floor=floor)) for floor in (WOOD, FLEECE)] for material in (MAIL, FLEECE)
+        [render_solid(scene((6, 2, material), floor=floor)) for floor in (WOOD, FLEECE)]
+        for material in (CHAINMAIL, FLEECE)
     )
     inside = mail[0].masks[0] == 1
     change = [
@@ -128,10 +129,10 @@ def test_mail_lets_the_ground_through() -> None:
         for on_wood, on_fleece in (mail, solid)
     ]
     assert change[0] > 40
-    assert change[0] > 4 * change[1]  # what the ground throws onto the ball
+    assert change[0] > 4 * change[1]  # the fleece ball only gets light from the ground
 
 
-def test_absent_objects_leave_no_trace() -> None:
+def test_absent_objects_do_not_change_the_image() -> None:
     one, two = scene((1, 1, WOOD)), scene((1, 1, WOOD), (6, 2, FLEECE), present=(True, False))
     alone, beside = render_solid(one, size=64), render_solid(two, size=64)
     assert torch.equal(alone.masks, beside.masks)
@@ -143,8 +144,8 @@ def test_absent_objects_leave_no_trace() -> None:
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_rays_meet_the_surface_and_never_step_over_it(name: str) -> None:
-    """Distances shrink no faster than a point moves, and points that rays meet lie on the surface."""
+def test_rays_hit_the_surface_and_never_step_over_it(name: str) -> None:
+    """Distances change no faster than a point moves, and hits lie on the surface."""
     shape = shape_named(name)
     generator = torch.Generator().manual_seed(0)
     first = torch.rand(3, 4000, generator=generator) * 2.2 - 1.1
@@ -154,26 +155,26 @@ def test_rays_meet_the_surface_and_never_step_over_it(name: str) -> None:
     assert (change / step.square().sum(0).sqrt())[outside].max() < 1.06
     aim = torch.rand(3, 4000, generator=generator) * 1.6 - 0.8
     origin = torch.tensor([4.0, -3.0, 3.0])[:, None].expand_as(aim).contiguous()
-    far = shape.meet(origin, aim - origin)
-    met = torch.isfinite(far)
-    assert met.float().mean() > 0.3
-    assert shape.distance(origin + (aim - origin) * far)[met].abs().max() < 1e-2
+    t = shape.intersect(origin, aim - origin)
+    hit = torch.isfinite(t)
+    assert hit.float().mean() > 0.3
+    assert shape.distance(origin + (aim - origin) * t)[hit].abs().max() < 1e-2
 
 
-def test_the_ground_is_level_in_front_and_bends_up_behind() -> None:
+def test_the_ground_is_flat_in_front_and_curves_up_behind() -> None:
     point = torch.tensor([[0.0, 0.0, 3.0], [0.0, 0.0, 3.0], [0.0, 0.0, 3.0]]).T.contiguous()
-    way = torch.tensor([[0.0, 0.0, -1.0], [-0.888, 0.460, 0.0], [0.888, -0.460, 0.1]]).T.contiguous()
-    far, normal = ground_ahead(point, way)
-    assert far[0] == pytest.approx(3.0)
-    assert 8.8 < far[1] < 15.8
-    assert far[2] == torch.inf
+    direction = torch.tensor([[0.0, 0.0, -1.0], [-0.888, 0.460, 0.0], [0.888, -0.460, 0.1]]).T.contiguous()
+    distance, normal = intersect_ground(point, direction)
+    assert distance[0] == pytest.approx(3.0)
+    assert 8.8 < distance[1] < 15.8
+    assert distance[2] == torch.inf
     assert normal[:, 0].tolist() == [0.0, 0.0, 1.0]
-    assert normal[2, 1] == pytest.approx((7.0 - 3.0) / 7.0, abs=1e-3)  # the ground is met at height 3 of an arc of 7
+    assert normal[2, 1] == pytest.approx((7.0 - 3.0) / 7.0, abs=1e-3)  # hit at height 3 of an arc of radius 7
 
 
 @pytest.mark.parametrize("vocabulary", [SPRITES, replace(CLEVRTEX, background=Factor("background", ("moss",)))])
-def test_a_vocabulary_that_cannot_be_drawn(vocabulary: Vocabulary) -> None:
+def test_unsupported_vocabularies_raise(vocabulary: Vocabulary) -> None:
     count = len(vocabulary.factors)
     scenes = Scenes.of(vocabulary, [[[0] * count]], [[[0.0, 0.0, 1.0]]], camera=[CAMERA], lamps=[LAMPS])
-    with pytest.raises(InputError, match="cannot be drawn"):
+    with pytest.raises(InputError, match="cannot be rendered"):
         render_solid(scenes)

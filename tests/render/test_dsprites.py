@@ -1,4 +1,4 @@
-"""dSprites: the twelve genuine images, the order of the original, and the symmetries of the outlines."""
+"""dSprites: twelve original images, the order of the original, and the symmetries of the outlines."""
 
 import os
 from pathlib import Path
@@ -20,22 +20,22 @@ def factors(shape: int, scale: int = 5, orientation: int = 0, x: int = 15, y: in
     return torch.tensor([[0, shape, scale, orientation, x, y]])
 
 
-def draw(*args: int, **kwargs: int) -> torch.Tensor:
+def render_mask(*args: int, **kwargs: int) -> torch.Tensor:
     return render_dsprites(factors(*args, **kwargs)).masks[0]
 
 
 @pytest.fixture
-def genuine():
+def originals():
     folder = os.environ.get("ALEBRIJE_DSPRITES_REFERENCE") or Path(__file__).parents[2] / "../shared/dsprites_reference"
     file = Path(folder) / "twelve_images.npz"
     if not file.is_file():
-        pytest.skip("set ALEBRIJE_DSPRITES_REFERENCE to a folder with twelve_images.npz, genuine images of dSprites")
+        pytest.skip("set ALEBRIJE_DSPRITES_REFERENCE to a folder with twelve_images.npz, original dSprites images")
     with np.load(file, allow_pickle=False) as arrays:
         return arrays["imgs"], arrays["latents_values"]
 
 
-def test_the_twelve_genuine_images(genuine):
-    images, values = genuine
+def test_twelve_original_images_are_equal(originals):
+    images, values = originals
     codes = [np.array(factor.codes, dtype=float) for factor in DSPRITES]
     nearest = [[int(np.abs(code - value).argmin()) for code, value in zip(codes, row, strict=True)] for row in values]
     frames = render_dsprites(torch.tensor(nearest))
@@ -52,27 +52,27 @@ def test_indices_run_with_the_last_factor_fastest():
     assert torch.equal(dsprites_images(index[:50]), render_dsprites(table[:50]).masks)
 
 
-def test_images_do_not_depend_on_their_company():
+def test_images_do_not_depend_on_their_batch():
     index = torch.randint(0, TOTAL, (1500,), generator=torch.Generator().manual_seed(1))
     whole = dsprites_images(index)
     assert whole.dtype == torch.uint8
     assert whole.max() == 1
-    assert torch.equal(whole[::100], torch.cat([dsprites_images([int(one)]) for one in index[::100]]))
+    assert torch.equal(whole[::100], torch.cat([dsprites_images([int(i)]) for i in index[::100]]))
     assert dsprites_images(torch.zeros(0, dtype=torch.int64)).shape == (0, 64, 64)
 
 
 @pytest.mark.parametrize("shape", range(3))
-def test_the_last_orientation_is_the_first(shape):
-    assert torch.equal(draw(shape, orientation=0), draw(shape, orientation=39))
-    assert not torch.equal(draw(shape, orientation=0), draw(shape, orientation=3))
+def test_the_last_orientation_repeats_the_first(shape):
+    assert torch.equal(render_mask(shape, orientation=0), render_mask(shape, orientation=39))
+    assert not torch.equal(render_mask(shape, orientation=0), render_mask(shape, orientation=3))
 
 
 @pytest.mark.parametrize("shape", [SQUARE, ELLIPSE])
 @pytest.mark.parametrize("orientation", [0, 5, 17])
-def test_mirrored_squares_and_ellipses(shape, orientation):
-    image = draw(shape, 3, orientation, x=4, y=20)
-    assert torch.equal(image.flip(1), draw(shape, 3, 39 - orientation, x=27, y=20))
-    assert torch.equal(image.flip(0), draw(shape, 3, 39 - orientation, x=4, y=11))
+def test_squares_and_ellipses_are_mirror_symmetric(shape, orientation):
+    image = render_mask(shape, 3, orientation, x=4, y=20)
+    assert torch.equal(image.flip(1), render_mask(shape, 3, 39 - orientation, x=27, y=20))
+    assert torch.equal(image.flip(0), render_mask(shape, 3, 39 - orientation, x=4, y=11))
 
 
 @pytest.mark.parametrize(
@@ -88,19 +88,19 @@ def test_area_grows_with_the_square_of_the_scale(shape, area, scale):
 
 def test_positions_run_right_and_down():
     left, right = (
-        draw(SQUARE, 0, x=0, y=31).nonzero().double().mean(0),
-        draw(SQUARE, 0, x=31, y=0).nonzero().double().mean(0),
+        render_mask(SQUARE, 0, x=0, y=31).nonzero().double().mean(0),
+        render_mask(SQUARE, 0, x=31, y=0).nonzero().double().mean(0),
     )
     assert left.tolist() == pytest.approx([47.5, 15.5], abs=0.5)
     assert right.tolist() == pytest.approx([15.5, 47.5], abs=0.5)
 
 
 def test_an_upright_heart_has_two_lobes_and_a_tip():
-    rows = draw(HEART)
+    rows = render_mask(HEART)
     starts = ((rows[:, 1:] == 1) & (rows[:, :-1] == 0)).sum(1)
     filled = rows.sum(1).nonzero()[:, 0]
     assert starts.max() == 2  # the notch between the lobes
-    assert rows[filled[-1]].sum() < rows[filled[4]].sum()  # it points down
+    assert rows[filled[-1]].sum() < rows[filled[4]].sum()  # the tip is at the bottom
 
 
 def test_every_sprite_lies_inside_the_frame():
@@ -112,7 +112,7 @@ def test_every_sprite_lies_inside_the_frame():
     assert not masks[:, :, [0, -1]].any()
 
 
-def test_scenes_give_frames():
+def test_scenes_render_to_frames():
     table = dsprites_factors([5, 400_000, 700_000])
     scenes = Scenes.of(DSPRITES, table[:, None], torch.zeros(3, 1, 2), present=[[True], [False], [True]])
     frames = render_dsprites(scenes)
@@ -124,32 +124,32 @@ def test_scenes_give_frames():
     assert frames.depth is None
 
 
-def test_other_sizes_show_the_same_outlines():
+def test_other_sizes_sample_the_same_outlines():
     table = dsprites_factors([5, 400_000, 700_000])
     small, large = render_dsprites(table), render_dsprites(table, size=192)
-    assert torch.equal(large.masks[:, 1::3, 1::3], small.masks)  # the middle of every nine pixels
+    assert torch.equal(large.masks[:, 1::3, 1::3], small.masks)  # the centre of every 3 x 3 pixels
 
 
 @pytest.mark.parametrize("indices", [[-1], [TOTAL], [0.5], [[1]], 3])
-def test_bad_indices_are_refused(indices):
+def test_bad_indices_raise(indices):
     with pytest.raises(InputError, match="indices must"):
         dsprites_images(indices)
 
 
-def test_other_scenes_and_factors_are_refused():
-    with pytest.raises(InputError, match="not those of sprites"):
+def test_unsupported_scenes_and_factors_raise():
+    with pytest.raises(InputError, match="sprites has others"):
         render_dsprites(Scenes.of(SPRITES, [[[0, 0, 0]]], [[[0.5, 0.5]]]))
     with pytest.raises(InputError, match="one object"):
         render_dsprites(Scenes.of(DSPRITES, torch.zeros(1, 2, 6), torch.zeros(1, 2, 2)))
     with pytest.raises(InputError, match="shape"):
         render_dsprites(torch.zeros(2, 5, dtype=torch.int64))
-    with pytest.raises(InputError, match="must lie below"):
+    with pytest.raises(InputError, match="at least 0 and below"):
         render_dsprites(factors(3))
     with pytest.raises(InputError, match="size must be"):
         render_dsprites(factors(0), size=0)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-def test_cuda_draws_the_same():
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_renders_the_same():
     index = torch.randint(0, TOTAL, (500,), generator=torch.Generator().manual_seed(2))
     assert torch.equal(dsprites_images(index, device="cuda").cpu(), dsprites_images(index))

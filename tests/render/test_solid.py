@@ -1,4 +1,4 @@
-"""The ray tracer: what it must draw whatever the scene, and how near it comes to the released renders."""
+"""The ray tracer: properties of every image, and agreement with the released renders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from alebrije import data, worlds
 from alebrije.errors import InputError
-from alebrije.render.silhouettes import labels, silhouettes, visible_pixels
+from alebrije.render.silhouettes import silhouettes, visible_masks, visible_pixels
 from alebrije.render.solid import render_solid
 from alebrije.scenes import Episodes, Factor, Scenes, Vocabulary
 from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, COAT, SPRITES
@@ -21,10 +21,10 @@ LAMPS = ((6.44671, -2.90517, 4.2584), (-1.1685, 2.64602, 5.81574), (-4.67112, -4
 
 
 def scene(*objects: tuple[str, str, str, str, float, float]) -> Scenes:
-    """One scene of clevr objects given as color, shape, size, material, x, y."""
-    factors = [[CLEVR[name].index(word) for name, word in zip(CLEVR.names, each[:4], strict=True)] for each in objects]
-    sizes = [CLEVR["size"].codes[each[2]] for each in factors]
-    position = [[*each[4:], size] for each, size in zip(objects, sizes, strict=True)]
+    """One clevr scene; each object is color, shape, size, material, x, y."""
+    factors = [[CLEVR[name].index(word) for name, word in zip(CLEVR.names, spec[:4], strict=True)] for spec in objects]
+    sizes = [CLEVR["size"].codes[row[2]] for row in factors]
+    position = [[*spec[4:], size] for spec, size in zip(objects, sizes, strict=True)]
     return Scenes.of(CLEVR, [factors], [position], camera=[CAMERA], lamps=[LAMPS])
 
 
@@ -61,16 +61,16 @@ def test_masks_partition_the_image_and_the_counts_agree(many: Scenes) -> None:
     assert float(frames.depth.min()) > 1.0
 
 
-def test_masks_are_those_of_the_silhouettes(many: Scenes) -> None:
+def test_masks_agree_with_the_silhouettes(many: Scenes) -> None:
     depth = silhouettes(many, 96)
     frames = render_solid(many, 96)
-    assert torch.equal(labels(depth), frames.masks)
+    assert torch.equal(visible_masks(depth), frames.masks)
     assert torch.equal(visible_pixels(depth), frames.visible)
     assert torch.equal(torch.isfinite(depth).flatten(2).sum(-1), frames.total)
 
 
-def test_a_ball_covers_what_perspective_says() -> None:
-    """The image of a ball in the middle of the view is a circle with tan of half its angle for radius."""
+def test_a_ball_covers_the_area_that_perspective_predicts() -> None:
+    """A ball in the middle of the view projects to a circle; its radius is the tangent of half its angle."""
     ball = scene(("red", "sphere", "large", "rubber", 0.0, 0.0))
     ball = replace(ball, position=torch.zeros(1, 1, 3, dtype=torch.float64))
     frames = render_solid(ball, 256)
@@ -84,7 +84,7 @@ def test_a_ball_covers_what_perspective_says() -> None:
     assert float(columns) == pytest.approx(128, abs=0.3)
 
 
-def test_an_absent_object_leaves_no_trace() -> None:
+def test_an_absent_object_does_not_change_the_image() -> None:
     pair = scene(("red", "cube", "large", "metal", -1.0, -1.0), ("blue", "monkey", "small", "rubber", 2.0, 2.0))
     alone = pair[0]
     alone = replace(alone, **{name: tensor[:, :1] for name, tensor in alone.tensors() if name in PER_OBJECT})
@@ -101,22 +101,22 @@ def test_the_empty_ground_is_grey_and_brighter_in_front() -> None:
     empty = render_solid(absent(scene(("red", "cube", "small", "rubber", 0.0, 0.0)), 0), 64).images[0].float()
     spread = empty.amax(0) - empty.amin(0)
     assert float(spread.mean()) < 12
-    assert 90 < float(empty[:, 2].mean()) < 125  # the released renders show about 105 at the top
+    assert 90 < float(empty[:, 2].mean()) < 125  # about 105 at the top of the released renders
     assert float(empty[:, 50].mean()) > float(empty[:, 5].mean()) + 15
 
 
-def test_objects_throw_shadows_on_the_ground_and_on_each_other() -> None:
+def test_objects_cast_shadows_on_the_ground_and_on_each_other() -> None:
     lone = scene(("red", "cylinder", "large", "rubber", -0.5, 0.5), ("red", "cube", "large", "rubber", 2.6, -1.2))
     with_both, without = render_solid(lone, 96), render_solid(absent(lone, 1), 96)
     ground = (with_both.masks == 0) & (without.masks == 0)
-    fell = (brightness(without.images) - brightness(with_both.images))[ground]
-    assert float(fell.max()) > 30
+    darkening = (brightness(without.images) - brightness(with_both.images))[ground]
+    assert float(darkening.max()) > 30
     both = (with_both.masks == 1) & (without.masks == 1)
     assert float((without.images[:, 0].float() - with_both.images[:, 0].float())[both].max()) > 15  # a red object
 
 
-def test_metal_mirrors_its_neighbour() -> None:
-    """A red cube beside a white-lit metal ball turns some of the ball's pixels, far from the cube, red."""
+def test_metal_reflects_its_neighbour() -> None:
+    """A red cube turns some pixels of a metal ball beside it red."""
     pair = scene(("yellow", "sphere", "large", "metal", 0.5, -0.5), ("red", "cube", "large", "rubber", -2.4, 1.5))
     mirrored, plain = render_solid(pair, 96), render_solid(absent(pair, 1), 96)
     ball = (mirrored.masks == 1) & (plain.masks == 1)
@@ -128,7 +128,7 @@ def test_metal_mirrors_its_neighbour() -> None:
     assert float((green > 40).float().mean()) > float((less > 40).float().mean())
 
 
-def test_colours_are_those_asked_for() -> None:
+def test_objects_have_the_colour_of_their_factor() -> None:
     for word, code in zip(CLEVR["color"].values, CLEVR["color"].codes, strict=True):
         frames = render_solid(scene((word, "cube", "large", "rubber", 0.0, 0.0)), 48)
         inside = frames.images[0].float()[:, frames.masks[0] == 1].mean(1)
@@ -170,15 +170,15 @@ def test_coloured_grounds_are_coloured() -> None:
     assert bool((seen["white"] >= seen["tan"]).all())
 
 
-def test_size_of_the_image_changes_the_grain_not_the_picture() -> None:
+def test_other_sizes_show_the_same_image() -> None:
     pair = scene(("red", "cube", "large", "rubber", -1.0, -1.0), ("blue", "sphere", "medium", "metal", 2.0, 2.0))
     small, large = render_solid(pair, 64).images.float(), render_solid(pair, 128).images.float()
     halved = torch.nn.functional.avg_pool2d(large, 2)
     assert float((halved - small).square().mean().sqrt()) < 9
 
 
-@pytest.mark.parametrize(("vocabulary", "words"), [(SPRITES, "sprites need positions"), (CLEVR, "a camera and lamps")])
-def test_what_cannot_be_drawn_is_refused(vocabulary: Vocabulary, words: str) -> None:
+@pytest.mark.parametrize(("vocabulary", "words"), [(SPRITES, "need 3D positions"), (CLEVR, "a camera and lamps")])
+def test_unsupported_scenes_raise(vocabulary: Vocabulary, words: str) -> None:
     scenes = Scenes.of(vocabulary, torch.zeros(1, 2, len(vocabulary.factors), dtype=torch.int64), torch.zeros(1, 2, 3))
     with pytest.raises(InputError, match=words):
         render_solid(scenes)
@@ -194,8 +194,8 @@ def test_what_cannot_be_drawn_is_refused(vocabulary: Vocabulary, words: str) -> 
         (Factor("shape", ("banana",)), "no shape 'banana'"),
     ],
 )
-def test_codes_that_mean_nothing_are_refused(factor: Factor, words: str) -> None:
-    factors = tuple(factor if each.name == factor.name else each for each in CLEVR)
+def test_bad_codes_raise(factor: Factor, words: str) -> None:
+    factors = tuple(factor if known.name == factor.name else known for known in CLEVR)
     like = scene(("red", "sphere", "large", "rubber", 0.0, 0.0))
     odd = Scenes.of(
         Vocabulary("odd", factors),
@@ -215,24 +215,24 @@ LAMP = torch.tensor([LAMPS])
     ("change", "words"),
     [
         ({"camera": torch.tensor([[3.0, 3.0, -1.0]])}, "above the ground"),
-        ({"lamps": torch.zeros(1, 3, 3)}, "at the origin"),
-        ({"position": torch.full((1, 1, 3), math.nan)}, "not finite"),
-        ({"position": torch.zeros(1, 1, 2)}, "positions in space"),
+        ({"lamps": torch.zeros(1, 3, 3)}, "must not be at the origin"),
+        ({"position": torch.full((1, 1, 3), math.nan)}, "NaN or infinite"),
+        ({"position": torch.zeros(1, 1, 2)}, "need 3D positions"),
     ],
 )
-def test_places_that_mean_nothing_are_refused(change: dict[str, torch.Tensor], words: str) -> None:
+def test_bad_cameras_lamps_and_positions_raise(change: dict[str, torch.Tensor], words: str) -> None:
     fine = scene(("red", "sphere", "large", "rubber", 0.0, 0.0))
     with pytest.raises(InputError, match=words):
         render_solid(replace(fine, **change))  # type: ignore[arg-type]
 
 
-def test_more_objects_than_a_mask_can_tell_are_refused() -> None:
+def test_more_than_255_objects_raise() -> None:
     one = scene(("red", "sphere", "small", "rubber", 0.0, 0.0))
     with pytest.raises(InputError, match="at most 255"):
         render_solid(one.padded(256))
 
 
-def test_a_camera_right_above_sees_the_middle() -> None:
+def test_a_camera_can_look_straight_down() -> None:
     ball = scene(("red", "sphere", "small", "rubber", 0.0, 0.0))
     frames = render_solid(replace(ball, camera=torch.tensor([[0.0, 0.0, 12.0]], dtype=torch.float64)), 64)
     rows, columns = (frames.masks[0] == 1).nonzero().float().mean(0) + 0.5
@@ -240,7 +240,7 @@ def test_a_camera_right_above_sees_the_middle() -> None:
     assert float(columns) == pytest.approx(32, abs=0.5)
 
 
-def test_scenes_without_places_show_the_ground() -> None:
+def test_scenes_without_objects_show_the_ground() -> None:
     one = scene(("red", "sphere", "small", "rubber", 0.0, 0.0))
     bare = replace(one, **{name: tensor[:, :0] for name, tensor in one.tensors() if name in PER_OBJECT})
     frames = render_solid(bare, 32)
@@ -248,15 +248,15 @@ def test_scenes_without_places_show_the_ground() -> None:
     assert torch.equal(frames.images, render_solid(absent(one, 0), 32).images)
 
 
-def test_textured_masks_count_by_the_rule_that_draws_them() -> None:
+def test_total_counts_follow_the_rule_of_textured_masks() -> None:
     frames = render_solid(worlds.get("clevrtex").sample(8, seed=2), 96)
     assert bool((frames.visible <= frames.total).all())
     assert frames.depth is not None
     lone = frames.total == frames.visible
-    assert 0.2 < float(lone.float().mean()) < 1.0  # objects that nothing hides are counted alike both times
+    assert 0.2 < float(lone.float().mean()) < 1.0  # both counts agree for unoccluded objects
 
 
-def test_a_tiny_image_is_refused(many: Scenes) -> None:
+def test_a_tiny_image_raises(many: Scenes) -> None:
     with pytest.raises(InputError, match="at least 8"):
         render_solid(many, 4)
 
@@ -266,7 +266,7 @@ def episodes(samples: Path) -> list[Episodes]:
     return [data.read_svib(folder)[::4] for folder in folders]
 
 
-def test_the_released_renders_are_met(svib_samples: Path) -> None:
+def test_images_agree_with_the_released_renders(svib_samples: Path) -> None:
     """Every fourth released episode: masks, brightness and colours."""
     overlap: dict[str, list[float]] = {}
     decibels = []
@@ -303,7 +303,7 @@ def test_devices_agree(name: str) -> None:
     assert float((here.masks == there.masks).float().mean()) >= 0.9999
 
 
-def test_ten_objects_are_drawn() -> None:
+def test_ten_objects_are_visible() -> None:
     crowd = worlds.get("clevr10").sample(64, seed=9)
     assert int(crowd.present.sum(1).max()) == 10
     full = crowd[crowd.present.sum(1) == 10][0]
@@ -319,8 +319,8 @@ def test_no_scenes_give_no_images(name: str) -> None:
     assert frames.images.shape[1] == 3
 
 
-def test_a_vocabulary_of_ones_own_is_drawn() -> None:
-    """Other words, other colours, materials the other way round, some of the shapes."""
+def test_a_custom_vocabulary_is_rendered() -> None:
+    """Other names and colours, materials in another order, and a subset of the shapes."""
     own = Vocabulary(
         "mine",
         (
@@ -338,4 +338,4 @@ def test_a_vocabulary_of_ones_own_is_drawn() -> None:
         inside = frames.images[0].float()[:, frames.masks[0] == 1]
         assert float(inside[0].mean()) > float(inside[2].mean()) + 30
         contrast.append(float(inside.mean(0).std()))
-    assert contrast[0] > 1.3 * contrast[1]  # a mirror shows lamps, ground and dark sky
+    assert contrast[0] > 1.3 * contrast[1]  # metal reflects lamps, ground and black sky

@@ -1,4 +1,4 @@
-"""A folder of made-up results of all four studies, as the studies write them."""
+"""Made-up results of all four instruments, as their studies store them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from alebrije.metrics.analogy import HARD_NEGATIVES
+from alebrije.metrics.coat import HARD_NEGATIVES
 from alebrije.results import Cell, Machine, Result, ScoreInterval, Value
-from alebrije.studies.folder import Folder
+from alebrije.studies.folder import ResultFolder
 
 HOSTILE = "<script>alert(1)</script>"
 QUOTED = """it's "quoted" & $\\frac$ <b>"""
@@ -25,17 +25,17 @@ def value(score, half=None, **fields):
 
 
 def put(folder, study, labels, values, samples=None, **inputs):
-    """Stores a cell that was done."""
-    told = {"subject": {"name": labels.get("model"), "seed": labels.get("seed")}, "labels": labels, **inputs}
-    cell = Cell(study=study, labels={"size": "tiny", **labels}, inputs=told)
+    """Store a cell that is done."""
+    about = {"subject": {"name": labels.get("model"), "seed": labels.get("seed")}, "labels": labels, **inputs}
+    cell = Cell(study=study, labels={"size": "tiny", **labels}, inputs=about)
     if samples:
-        folder.keep(cell, **samples)
+        folder.keep_samples(cell, **samples)
     folder.store.put(Result.done(cell, values, seconds=1.5, machine=MACHINE))
     return cell
 
 
-def fail(folder, study, labels, message="out of luck"):
-    """Stores a cell that failed."""
+def fail(folder, study, labels, message="no memory"):
+    """Store a cell that failed."""
     cell = Cell(study=study, labels={"size": "tiny", **labels}, inputs={"labels": labels})
     try:
         raise RuntimeError(message)
@@ -77,7 +77,7 @@ def analogies(folder, models=LEVELS, side=64, seeds=2):
                 details = {"tests": tests, "passed": not failed, "negatives": list(HARD_NEGATIVES)}
                 values = {"coat": value(score, 0.03, details=details), "coat-acos": value(score / 2, 0.02)}
                 if model == "noise":
-                    values["fg-ari"] = Value(score=None, reason="this subject has no masks")
+                    values["fg-ari"] = Value(score=None, reason="this model has no masks")
                 images = {letter: np.stack([scene(rng, side)[0] for _ in range(4)]) for letter in "abcd"}
                 negatives = np.stack([[scene(rng, side)[0] for _ in HARD_NEGATIVES] for _ in range(4)])
                 losses = rng.uniform(1, 2, 4)
@@ -140,11 +140,11 @@ def groupings(folder, models=LEVELS, side=64, slots=(3, 5, 7)):
             values |= {"ari": value(ari / 2), "psnr": value(25 + 5 * level)}
             if model == "vae":
                 values = dict.fromkeys(values, Value(score=None, reason="the model has no masks"))
-            told = {"model": model, "world": "clevr6"}
+            about = {"model": model, "world": "clevr6"}
             if train is not None:
-                told |= {"train_slots": train, "test_slots": test, "initial": "random", "seed": 0}
+                about |= {"train_slots": train, "test_slots": test, "initial": "random", "seed": 0}
             samples = {"images": np.stack(images), "true": np.stack(true), "groups": np.stack(groups).astype(np.uint8)}
-            put(folder, "grouping", told, values, samples if model != "vae" else None)
+            put(folder, "grouping", about, values, samples if model != "vae" else None)
     correlations = {"pearson(PSNR, FG-ARI)": value(0.5, 0.1), "pearson(PSNR, FG-ARP)": value(0.85, 0.05)}
     put(folder, "grouping", {"world": "clevr6"}, correlations)
 
@@ -187,7 +187,7 @@ def neurons(folder, models=LEVELS):
 
 def everything(path, models=LEVELS, side=64):
     """All four studies."""
-    folder = Folder(path)
+    folder = ResultFolder(path)
     analogies(folder, models, side)
     imaginations(folder, models, side)
     groupings(folder, models, side)
@@ -196,8 +196,8 @@ def everything(path, models=LEVELS, side=64):
 
 
 def hostile(path):
-    """Names that would like to be markup, a failure, a damaged file, and a folder without most of what is usual."""
-    folder = Folder(path)
+    """Names that look like markup, a failure, a damaged file, and few of the usual results."""
+    folder = ResultFolder(path)
     models = {HOSTILE: 0.9, QUOTED: 0.4, LONG: 0.1}
     analogies(folder, models, 32)
     neurons(folder, models)

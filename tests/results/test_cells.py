@@ -19,9 +19,9 @@ from alebrije.errors import InputError
 from alebrije.metrics import catalog, single_neuron_classification
 from alebrije.metrics.uncertainty import Interval
 from alebrije.results import Cell, Machine, Result, Value
-from alebrije.results.canonical import canonical_json
+from alebrije.results.canonical_json import canonical_json
 from alebrije.results.cells import RESERVED, ScoreInterval
-from alebrije.results.schema import from_text, to_text
+from alebrije.results.result_file import dump_result, load_result
 from alebrije.results.scores import LONGEST
 
 MACHINE = Machine(python="3.12", torch="2.11", platform="Linux", device="cpu")
@@ -198,7 +198,7 @@ class TestValue:
         assert value.interval == ScoreInterval(low=0.9, high=1.0, method="cases")
         assert "per_factor" in value.details
         assert Value.of(catalog()["mse"], np.float32(0.5)).range == (0, None)
-        assert from_text(to_text(result(x=value)).encode()).values["x"] == value
+        assert load_result(dump_result(result(x=value)).encode()).values["x"] == value
 
 
 def result(cell: Cell | None = None, **values: Value | float) -> Result:
@@ -213,11 +213,11 @@ class TestResult:
         cell = Cell(study="s", labels=labels, inputs=inputs)
         values = {name: Value(score=score, details={"all": [score]}) for name, score in scores.items()}
         written = Result.done(cell, values, seconds=seconds, machine=MACHINE)
-        text = to_text(written)
+        text = dump_result(written)
         json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
-        assert from_text(text.encode()) == written
-        assert from_text(text.encode()).cell.labels == labels
-        assert from_text(text.replace("\n", "\r\n").encode()) == written, "line ends change when files travel"
+        assert load_result(text.encode()) == written
+        assert load_result(text.encode()).cell.labels == labels
+        assert load_result(text.replace("\n", "\r\n").encode()) == written, "line ends change when files travel"
 
     def test_a_fault_is_told_in_the_words_of_the_error(self) -> None:
         cell = Cell(study="neurons", inputs={"seed": 0})
@@ -236,14 +236,14 @@ class TestResult:
         assert failed.traceback is not None
         assert failed.traceback.endswith("the end")
         assert len(failed.traceback) <= 20_000
-        assert from_text(to_text(failed).encode()) == failed
+        assert load_result(dump_result(failed).encode()) == failed
 
     def test_times_are_universal(self) -> None:
         there = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
         made = Result(cell=result().cell, status="done", seconds=0, machine=MACHINE, created=there)
         assert made.created == there
         assert made.created.tzinfo == UTC
-        assert "2026-01-01T00:00:00Z" in to_text(made)
+        assert "2026-01-01T00:00:00Z" in dump_result(made)
 
     @pytest.mark.parametrize(
         "fields",
@@ -288,12 +288,12 @@ FIRST_SCHEMA: dict[str, Any] = {
 
 class TestOldFiles:
     def test_the_first_schema_is_read(self) -> None:
-        read = from_text(json.dumps(FIRST_SCHEMA).encode())
+        read = load_result(json.dumps(FIRST_SCHEMA).encode())
         assert read.schema_version == 2
         assert (read.library_version, read.machine.platform, read.seconds) == ("0.0.9", "Linux, CPU", 2.0)
         assert read.values == {"SNC": Value(score=0.25), "NK": Value(score=None, reason="a single neuron")}
         assert read.cell == Cell(**CELL)
-        assert from_text(to_text(read).encode()) == read
+        assert load_result(dump_result(read).encode()) == read
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -304,7 +304,7 @@ class TestOldFiles:
             ({"schema_version": 0}, "not a result"),
             ({"values": 3}, "damaged"),
             ({"values": {"SNC": "much"}}, "damaged"),
-            ({"key": "0" * 64}, "key is not that of the cell"),
+            ({"key": "0" * 64}, "key does not belong to the cell"),
             ({"surprise": 1}, "surprise"),
             ({"machine": None}, "damaged"),
             ({"schema_version": 2}, "checksum"),
@@ -312,7 +312,7 @@ class TestOldFiles:
     )
     def test_others_are_refused(self, change: dict[str, Any], said: str) -> None:
         with pytest.raises(InputError, match=said) as caught:
-            from_text(json.dumps(FIRST_SCHEMA | change).encode())
+            load_result(json.dumps(FIRST_SCHEMA | change).encode())
         assert "\n" not in str(caught.value)
 
 

@@ -66,7 +66,7 @@ class TestRuns:
             compare(stores)
 
     def test_refusals(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="no results here"):
+        with pytest.raises(InputError, match="contains no results"):
             compare([tmp_path / "missing"])
         filled(tmp_path / "a", [1])
         with pytest.raises(InputError, match="with itself"):
@@ -104,7 +104,7 @@ class TestPapers:
     def test_several_are_named_and_none_chosen(self, tmp_path: Path) -> None:
         labels = {"model": "slot-attention", "occluded": True, "world": None}
         (row,) = compare([filled(tmp_path / "a", [0.5, 0.6], "coat", **labels)], published=True).rows
-        assert row["source"].startswith("4 numbers fit")
+        assert row["source"].startswith("4 numbers match")
         assert "published" not in row
 
     def test_several_that_are_equal_are_one(self, tmp_path: Path) -> None:

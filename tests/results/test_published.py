@@ -11,9 +11,8 @@ from alebrije.errors import InputError
 from alebrije.metrics import catalog
 from alebrije.models import catalog as models
 from alebrije.results import published, published_for
-from alebrije.results.links import LINKS, NOTES, PAPERS, TABLES
-from alebrije.results.published import validated
-from alebrije.studies.subjects import CALLED
+from alebrije.results.published import parse_table
+from alebrije.results.published_tables import LINKS, NOTES, PAPERS, TABLES
 
 COUNTS = {
     "coat": 12,
@@ -55,15 +54,15 @@ class TestTables:
     @pytest.mark.parametrize(
         ("name", "old", "new", "said"),
         [
-            ("svib", "24.72", "-24.72", "line .*, value: must lie in 0 to inf"),
-            ("svib", "24.72", "nan", "must lie in"),
+            ("svib", "24.72", "-24.72", "line .*, value: must be in 0 to inf"),
+            ("svib", "24.72", "nan", "must be in"),
             ("svib", "24.72", "much", "must be a number"),
             ("svib", "24.72", "", "is empty"),
             ("svib", "I2I-ViT", "I2I-VIT", "must be one of"),
             ("svib", "environment", "world", "has the columns"),
-            ("coat", "75.47", "175.47", "must lie in 0 to 100"),
+            ("coat", "75.47", "175.47", "must be in 0 to 100"),
             ("coat", "97.18,,", "97.18,", "too many or too few"),
-            ("metric_cg_correlation", "0.849", "1.849", "must lie in -1 to 1"),
+            ("metric_cg_correlation", "0.849", "1.849", "must be in -1 to 1"),
             ("disentanglement", "Table 2", "", "source: is empty"),
         ],
     )
@@ -71,7 +70,7 @@ class TestTables:
         text = text_of(name)
         assert old in text
         with pytest.raises(InputError, match=said):
-            validated(name, text.replace(old, new, 1))
+            parse_table(name, text.replace(old, new, 1))
 
     def test_links_name_what_there_is(self) -> None:
         for link in LINKS:
@@ -185,7 +184,7 @@ class TestBeside:
         """The models of SVIB under our names, on all tasks and alphas."""
         ours = [name for name, record in models().items() if record.learns_from == "episodes"]
         assert len(ours) == 5
-        for model in (CALLED.get(name, name) for name in ours):
+        for model in ours:
             for world in ("sprites", "clevr", "clevrtex"):
                 for rule in ("S-A", "M-A", "S-NA", "M-NA"):
                     for alpha in (0.0, 0.2, 0.4, 0.6):

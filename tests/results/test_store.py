@@ -1,4 +1,4 @@
-"""The store: killed, shared, filled up, cut short or changed by hand, it gives what was found or names the file."""
+"""The store: with killed writers, full disks, parallel processes and damaged files, no result is lost or made up."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ import pytest
 
 from alebrije.errors import InputError
 from alebrije.results import Cell, DamagedResultWarning, Machine, Result, Store
-from alebrije.results.schema import to_text
-from alebrije.results.store import FAILED, name_of
+from alebrije.results.result_file import dump_result
+from alebrije.results.store import FAILED, file_name
 
 MACHINE = Machine(python="3.12", torch="2.11", platform="Linux", device="cpu")
 
@@ -32,26 +32,26 @@ def cell(number: int = 0, **labels: Any) -> Cell:
 
 
 def done(number: int = 0, score: float | None = None, **labels: Any) -> Result:
-    """A result that tells its number, with enough in it to be written in several pieces."""
+    """A result whose scores follow from its number, large enough for several writes."""
     score = number / 7 if score is None else score
     return Result.done(cell(number, **labels), {f"m{i}": score for i in range(100)}, seconds=1, machine=MACHINE)
 
 
-def failed(number: int = 0, why: str = "no luck") -> Result:
+def failed(number: int = 0, why: str = "failed") -> Result:
     return Result.failed(cell(number), RuntimeError(why), seconds=1, machine=MACHINE)
 
 
 def put_at(moment: float, folder: Path, writer: int, count: int) -> list[float]:
-    """Stores the same cells as others do at the same time, with scores of its own, and tells what it was told."""
+    """Store the same cells as other processes at the same time; return the scores that `put` returned."""
     while time.time() < moment:
         pass
-    told = []
+    scores = []
     for number in range(count):
         Store(folder).put(failed(number))
         kept = Store(folder).put(done(number, score=float(writer)))
-        told.append(kept.values["m0"].score or 0.0)
+        scores.append(kept.values["m0"].score or 0.0)
         Store(folder).put(failed(number, "too late"))
-    return told
+    return scores
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture(autouse=True)
 def _no_silent_damage() -> Any:
-    """A damaged file that no test expects is an error."""
+    """Turn an unexpected warning about a damaged file into an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DamagedResultWarning)
         yield
 
 
-class TestKeeping:
-    def test_what_was_put_is_there(self, store: Store) -> None:
+class TestStore:
+    def test_stored_results_are_read_back(self, store: Store) -> None:
         assert (store.get(cell()), store.all(), store.failed(), store.problems()) == (None, [], [], [])
         results = [done(number) for number in range(3)]
         assert [store.put(result) for result in results] == results
@@ -77,7 +77,7 @@ class TestKeeping:
         assert again.all() == results
         assert again.missing([cell(5), cell(1), cell(4), cell(5)]) == [cell(5), cell(4)]
 
-    def test_the_first_that_was_done_stays(self, store: Store) -> None:
+    def test_the_first_computed_result_stays(self, store: Store) -> None:
         first = store.put(done(score=0.25))
         assert store.put(done(score=0.75)) == first
         assert store.put(failed()) == first
@@ -94,13 +94,13 @@ class TestKeeping:
         assert (store.get(cell()), store.failed(), store.missing([cell()])) == (whole, [], [])
         assert len(os.listdir(store.folder)) == 1
 
-    def test_killed_between_done_and_tidying_is_done(self, store: Store) -> None:
+    def test_killed_before_the_failure_is_removed(self, store: Store) -> None:
         store.put(done())
-        (store.folder / name_of(cell(), FAILED)).write_text(to_text(failed()))
+        (store.folder / file_name(cell(), FAILED)).write_text(dump_result(failed()))
         assert store.all() == [store.get(cell())]
         assert store.failed() == []
 
-    def test_other_words_in_the_labels_are_the_same_cell(self, store: Store) -> None:
+    def test_labels_do_not_identify_a_cell(self, store: Store) -> None:
         first = store.put(done())
         assert store.get(cell(model="autoencoder")) == first
         assert store.put(done(model="autoencoder")) == first
@@ -126,7 +126,7 @@ class TestKeeping:
             " ",
         ],
     )
-    def test_names_stay_in_the_folder(self, store: Store, name: str, tmp_path: Path) -> None:
+    def test_file_names_stay_in_the_folder(self, store: Store, name: str, tmp_path: Path) -> None:
         result = store.put(done(model=name))
         assert store.get(result.cell) == result
         assert store.all() == [result]
@@ -136,11 +136,11 @@ class TestKeeping:
         assert set(file) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
         assert not file.startswith((".", "-"))
 
-    def test_names_can_be_read(self) -> None:
+    def test_file_names_are_readable(self) -> None:
         named = Cell(study="imagination", labels={"model": "I2I-ViT", "alpha": 0.6, "rule": None}, inputs={})
-        assert name_of(named) == f"imagination-i2i-vit-0.6-{named.key[:16]}.json"
+        assert file_name(named) == f"imagination-i2i-vit-0.6-{named.key[:16]}.json"
 
-    def test_names_that_look_alike_do_not_meet(self, store: Store) -> None:
+    def test_similar_labels_have_different_files(self, store: Store) -> None:
         for number, name in enumerate(("a/b", "a:b", "a b")):
             store.put(done(number, model=name))
         assert len(store.all()) == 3
@@ -174,18 +174,18 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
     "status": changed('"status": "done"', '"status": "failed"'),
     "newer": changed('"schema_version": 2', '"schema_version": 99'),
     "appended": lambda path: path.write_text(path.read_text() + "x"),
-    "another's": lambda path: path.write_text(to_text(done(1))),
-    "a failure": lambda path: path.write_text(to_text(failed())),
+    "another's": lambda path: path.write_text(dump_result(done(1))),
+    "a failure": lambda path: path.write_text(dump_result(failed())),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
 }
 
 
 class TestDamage:
     @pytest.mark.parametrize("damage", DAMAGE)
-    def test_is_named_never_read_never_removed(self, store: Store, damage: str) -> None:
+    def test_is_reported_but_not_read_or_removed(self, store: Store, damage: str) -> None:
         store.put(done(0))
         whole = store.put(done(1))
-        path = store.folder / name_of(cell(0))
+        path = store.folder / file_name(cell(0))
         DAMAGE[damage](path)
         before = path.read_bytes() if path.is_file() else None
         for look in (lambda: store.get(cell(0)), store.all, store.failed, lambda: store.missing([cell(0)])):
@@ -204,11 +204,11 @@ class TestDamage:
     @pytest.mark.parametrize("damage", [name for name in DAMAGE if name != "a folder"])
     def test_is_set_aside_when_computed_again(self, store: Store, damage: str) -> None:
         store.put(done(0))
-        path = store.folder / name_of(cell(0))
+        path = store.folder / file_name(cell(0))
         for _ in range(2):
             DAMAGE[damage](path)
             before = path.read_bytes()
-            again = store.put(done(0))  # without a word: whoever found it missing was warned
+            again = store.put(done(0))  # no warning here: reading it has already caused one
             assert store.get(cell(0)) == again
         problems = store.problems()
         assert len(problems) == 2
@@ -217,7 +217,7 @@ class TestDamage:
 
     def test_a_damaged_failure_is_set_aside_too(self, store: Store) -> None:
         store.put(failed())
-        cut(store.folder / name_of(cell(), FAILED))
+        cut(store.folder / file_name(cell(), FAILED))
         again = store.put(failed())
         assert store.failed() == [again]
         assert len(store.problems()) == 1
@@ -225,32 +225,32 @@ class TestDamage:
     def test_foreign_and_renamed_files(self, store: Store) -> None:
         whole = store.put(done())
         (store.folder / "notes.json").write_text("{}")
-        os.link(store.folder / name_of(cell()), store.folder / "copy.json")
-        (store.folder / "report.html").write_text("not ours to judge")
+        os.link(store.folder / file_name(cell()), store.folder / "copy.json")
+        (store.folder / "report.html").write_text("not JSON")
         with pytest.warns(DamagedResultWarning) as seen:
             assert store.all() == [whole]
         assert len(seen) == 2
         assert [problem.path.name for problem in store.problems()] == ["copy.json", "notes.json"]
 
-    def test_what_a_killed_writer_left_is_not_read(self, store: Store) -> None:
+    def test_temporary_files_of_a_killed_writer_are_ignored(self, store: Store) -> None:
         whole = store.put(done())
-        (store.folder / ".neurons.json.abc.part").write_text(to_text(done(1)))
+        (store.folder / ".neurons.json.abc.part").write_text(dump_result(done(1)))
         assert store.all() == [whole]
         assert store.problems() == []
 
-    def test_old_files_are_found_by_their_cell(self, store: Store) -> None:
-        content = json.loads(to_text(done()))
+    def test_files_of_schema_1_are_found(self, store: Store) -> None:
+        content = json.loads(dump_result(done()))
         del content["checksum"]
         old = content | {"schema_version": 1, "values": {"m": 0.5}, "machine": "Linux"}
         store.folder.mkdir()
-        (store.folder / name_of(cell())).write_text(json.dumps(old))
+        (store.folder / file_name(cell())).write_text(json.dumps(old))
         found = store.get(cell())
         assert found is not None
         assert found.values["m"].score == 0.5
         assert store.missing([cell()]) == []
 
 
-class TestTrouble:
+class TestDiskErrors:
     def sentence(self, call: Callable[[], Any]) -> str:
         with pytest.raises(InputError) as caught:
             call()
@@ -278,35 +278,33 @@ class TestTrouble:
         store.put(done(1))
         assert len(store.all()) == 2
 
-    def test_a_folder_that_cannot_be_written(self) -> None:
-        """Root may write anywhere, so it becomes nobody for a moment."""
-        with tempfile.TemporaryDirectory() as folder:  # not pytest's, which nobody may enter
-            os.chmod(folder, 0o755)
-            store = Store(Path(folder) / "results")
-            store.put(done(0))
-            store.folder.chmod(0o555)
-            user = os.geteuid()
-            if user == 0:
-                os.seteuid(65534)
-            try:
-                assert "cannot be written: Permission denied" in self.sentence(lambda: store.put(done(1)))
-                assert len(store.all()) == 1
-            finally:
-                os.seteuid(user)
-                store.folder.chmod(0o755)
+    def test_a_folder_that_cannot_be_written(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        store.put(done(0))
+        store.folder.chmod(0o555)
+        if os.access(store.folder, os.W_OK):  # root ignores the mode, so the refusal is simulated
+
+            def refuse(*_: Any, **__: Any) -> None:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+            monkeypatch.setattr(tempfile, "mkstemp", refuse)
+        try:
+            assert "cannot be written: Permission denied" in self.sentence(lambda: store.put(done(1)))
+            assert len(store.all()) == 1
+        finally:
+            store.folder.chmod(0o755)
 
     def test_a_disk_that_is_really_full(self, store: Store) -> None:
         """The system refuses to let any file grow past 1,000 bytes."""
         store.put(done(0))
         code = (
             "import resource, signal, sys; sys.path.insert(0, sys.argv[1])\n"
-            "from test_store import *\n"
+            "from tests.results.test_store import *\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
             "try: Store(sys.argv[2]).put(done(1))\n"
             "except InputError as error: print(error)\n"
         )
-        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(store.folder)]
+        command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(store.folder)]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert said == f"{store.folder}: cannot be written: File too large\n"
         assert len(os.listdir(store.folder)) == 1
@@ -319,7 +317,7 @@ class TestTrouble:
 
 WRITES_UNTIL_KILLED = (
     "import sys; sys.path.insert(0, sys.argv[1])\n"
-    "from test_store import *\n"
+    "from tests.results.test_store import *\n"
     "store, number = Store(sys.argv[2]), int(sys.argv[3])\n"
     "print('started', flush=True)\n"
     "while True:\n"
@@ -329,14 +327,14 @@ WRITES_UNTIL_KILLED = (
 
 class TestProcesses:
     def test_killed_at_random_moments(self, store: Store) -> None:
-        """What the child told of is there, nothing is half there, and the next one goes on."""
-        first, told = 0, 0
+        """All results that the child reported are stored, none is partial, and the next process continues."""
+        first, reported = 0, 0
         for wait in (0.0, 0.003, 0.011, 0.05, 0.21):
             command = [
                 sys.executable,
                 "-c",
                 WRITES_UNTIL_KILLED,
-                str(Path(__file__).parent),
+                str(Path(__file__).parents[2]),
                 str(store.folder),
                 str(first),
             ]
@@ -345,10 +343,10 @@ class TestProcesses:
                 assert child.stdout.readline() == "started\n"
                 end = time.monotonic() + wait
                 while time.monotonic() < end:
-                    store.all()  # a reader beside it never sees half a file: that would be a warning, and an error
+                    store.all()  # a concurrent reader never sees a partial file: that would be a warning, and an error
                 child.send_signal(signal.SIGKILL)
                 finished = [int(line) for line in child.stdout.read().split("\n")[:-1]]
-            told += len(finished)
+            reported += len(finished)
             results = {result.cell.labels["seed"]: result for result in store.all()}
             assert store.problems() == []
             for number in finished:
@@ -356,19 +354,19 @@ class TestProcesses:
             assert all(r.values == done(int(n or 0)).values for n, r in results.items() if r.status == "done")
             first += len(finished)
             assert store.missing([cell(number) for number in range(first)]) == []
-        assert told > 5
+        assert reported > 5
 
     @pytest.mark.parametrize("moment", ["os.fsync", "os.link", "os.chmod", "os.unlink"])
-    def test_killed_in_a_certain_moment(self, store: Store, moment: str) -> None:
+    def test_killed_during_a_system_call(self, store: Store, moment: str) -> None:
         store.put(failed())
         code = (
             "import os, sys, time; sys.path.insert(0, sys.argv[1])\n"
-            "from test_store import *\n"
+            "from tests.results.test_store import *\n"
             "def stops(*a, **k): print('stopped', flush=True); time.sleep(60)\n"
             f"{moment} = stops\n"
             "Store(sys.argv[2]).put(done())\n"
         )
-        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(store.folder)]
+        command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(store.folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "stopped\n"
@@ -385,9 +383,9 @@ class TestProcesses:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(2, mp_context=context) as pool:
             tasks = [pool.submit(put_at, moment, store.folder, writer, count) for writer in (1, 2)]
-            told = [task.result(timeout=60) for task in tasks]
-        assert told[0] == told[1], "both are told what is stored"
+            scores = [task.result(timeout=60) for task in tasks]
+        assert scores[0] == scores[1], "both processes get the stored result"
         found = {result.cell.labels["seed"]: result for result in store.all()}
-        assert [found[number].values["m99"].score for number in range(count)] == told[0]
+        assert [found[number].values["m99"].score for number in range(count)] == scores[0]
         assert store.failed() == []
         assert store.problems() == []

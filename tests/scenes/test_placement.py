@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alebrije.errors import InputError
-from alebrije.scenes.placement import place, place_apart
+from alebrije.scenes.placement import place_apart, place_at_once
 
 CAMERA = np.array([7.48113, -6.50764, 5.34367])
 
@@ -25,7 +25,7 @@ def pair_sums(sizes: np.ndarray) -> np.ndarray:
 def test_sprites_keep_their_distance_and_stay_in_their_frame() -> None:
     generator = np.random.default_rng(0)
     sizes = generator.choice([0.125, 0.225, 0.325, 0.425], (5000, 2))
-    positions = place(generator, sizes, 0.4 * sizes, 1 - 0.4 * sizes, apart=0.4)
+    positions = place_at_once(generator, sizes, 0.4 * sizes, 1 - 0.4 * sizes, apart=0.4)
     assert (distances(positions) >= 0.4 * pair_sums(sizes)).all()
     assert (positions >= 0.4 * sizes[..., None]).all()
     assert (positions <= 1 - 0.4 * sizes[..., None]).all()
@@ -34,7 +34,7 @@ def test_sprites_keep_their_distance_and_stay_in_their_frame() -> None:
 def test_solid_objects_keep_their_distance_and_the_field_is_used() -> None:
     generator = np.random.default_rng(1)
     sizes = generator.choice([1.0, 1.5, 2.0], (5000, 2))
-    positions = place(generator, sizes, -3, 3, apart=1.0)
+    positions = place_at_once(generator, sizes, -3, 3, apart=1.0)
     assert (distances(positions) >= pair_sums(sizes)).all()
     assert positions.min() < -2.99
     assert positions.max() > 2.99
@@ -44,7 +44,7 @@ def test_solid_objects_keep_their_distance_and_the_field_is_used() -> None:
 
 def test_rejection_draws_from_the_uniform_law_of_accepted_pairs() -> None:
     sizes = np.full((20000, 2), 1.0)
-    found = place(np.random.default_rng(2), sizes, -3, 3, apart=1.0)
+    found = place_at_once(np.random.default_rng(2), sizes, -3, 3, apart=1.0)
     plain = np.random.default_rng(3).uniform(-3, 3, (40000, 2, 2))
     plain = plain[np.linalg.norm(plain[:, 0] - plain[:, 1], axis=-1) >= 2]
     quantiles = np.linspace(0.05, 0.95, 10)
@@ -56,15 +56,15 @@ def test_rejection_draws_from_the_uniform_law_of_accepted_pairs() -> None:
 @given(scenes=st.integers(0, 20), objects=st.integers(0, 4), seed=st.integers(0, 2**32))
 def test_places_any_number_of_small_objects_and_repeats(scenes: int, objects: int, seed: int) -> None:
     sizes = np.full((scenes, objects), 0.2)
-    first = place(np.random.default_rng(seed), sizes, -3, 3, apart=1.0)
-    again = place(np.random.default_rng(seed), sizes, -3, 3, apart=1.0)
+    first = place_at_once(np.random.default_rng(seed), sizes, -3, 3, apart=1.0)
+    again = place_at_once(np.random.default_rng(seed), sizes, -3, 3, apart=1.0)
     assert first.shape == (scenes, objects, 2)
     assert np.array_equal(first, again)
     assert (distances(first) >= 0.4).all()
 
 
 def test_positions_are_the_same_on_every_machine() -> None:
-    found = place(np.random.default_rng(0), [[1.0, 1.0]], -3, 3, apart=1.0)
+    found = place_at_once(np.random.default_rng(0), [[1.0, 1.0]], -3, 3, apart=1.0)
     assert found[0, 0].tolist() == [0.8217701239287258, -1.3812797174167781]
     apart = place_apart(np.random.default_rng(0), [[0.7] * 10], [CAMERA])
     assert apart[0, 9].tolist() == [0.12377524751207636, -2.8018342185387093]
@@ -127,15 +127,15 @@ def test_ten_large_objects_still_fit() -> None:
 def test_what_does_not_fit_is_said_in_a_sentence() -> None:
     generator = np.random.default_rng(7)
     with pytest.raises(InputError, match="5 objects of these sizes do not fit"):
-        place(generator, np.full((2, 5), 3.0), -3, 3, apart=1.0, retries=200)
-    with pytest.raises(InputError, match="20 objects of these sizes do not fit: no placement found in 30 draws"):
+        place_at_once(generator, np.full((2, 5), 3.0), -3, 3, apart=1.0, retries=200)
+    with pytest.raises(InputError, match="20 objects of these sizes do not fit: no placement found in 30 samples"):
         place_apart(generator, np.full((1, 20), 0.7), [CAMERA], retries=30)
-    with pytest.raises(InputError, match="a low one lies above"):
-        place(generator, [[1.0, 1.0]], 3, -3, apart=1.0)
+    with pytest.raises(InputError, match="low must not exceed high"):
+        place_at_once(generator, [[1.0, 1.0]], 3, -3, apart=1.0)
     with pytest.raises(InputError, match=r"sizes must have the shape \[scenes, objects\]"):
-        place(generator, [1.0, 1.0], -3, 3, apart=1.0)
+        place_at_once(generator, [1.0, 1.0], -3, 3, apart=1.0)
     with pytest.raises(InputError, match="sizes must not be negative"):
-        place(generator, [[1.0, np.nan]], -3, 3, apart=1.0)
+        place_at_once(generator, [[1.0, np.nan]], -3, 3, apart=1.0)
     with pytest.raises(InputError, match=r"camera must have the shape \[1, 3\]"):
         place_apart(generator, [[1.0, 1.0]], CAMERA)
     with pytest.raises(InputError, match="straight above"):

@@ -65,7 +65,7 @@ def test_bad_vocabularies_are_refused_in_a_sentence() -> None:
         TOY["size"].index_of_code(0.2)
     with pytest.raises(InputError, match="toy has no factor 'shape'; it has color, size"):
         TOY.axis("shape")
-    with pytest.raises(InputError, match="each with a name of its own, not color, color"):
+    with pytest.raises(InputError, match="with distinct names, not color, color"):
         Vocabulary("twice", (TOY["color"], TOY["color"]))
     with pytest.raises(InputError, match="nothing needs factors"):
         Vocabulary("nothing", ())
@@ -156,8 +156,8 @@ def test_indices_outside_are_refused(index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", [None, ..., 1.0, {}, "all"])
-def test_what_is_no_index_is_told_in_a_sentence(index: Any) -> None:
-    with pytest.raises(IndexError, match="rows are picked by whole numbers, a slice or a mask, not by"):
+def test_an_invalid_index_is_refused(index: Any) -> None:
+    with pytest.raises(IndexError, match="an index must be whole numbers, a slice or a mask, not"):
         toy()[index]
 
 
@@ -288,5 +288,5 @@ def test_what_does_not_join_is_refused() -> None:
         Scenes.concatenate([toy(1), Scenes.of(other, [[[0, 0]]], [[[0, 0]]])])
     with pytest.raises(InputError, match="two and with three coordinates"):
         Scenes.concatenate([toy(1), Scenes.of(TOY, [[[0, 0]]], [[[0, 0, 0]]])])
-    with pytest.raises(InputError, match="scenes of 2 objects do not fit into 1 places"):
+    with pytest.raises(InputError, match="scenes of 2 objects cannot be padded to 1"):
         toy().padded(1)

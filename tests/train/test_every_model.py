@@ -1,4 +1,4 @@
-"""Every model of the catalog goes through the loop: the same seed gives the same weights, in one sitting or in two."""
+"""Every model of the catalog trains: the same seed gives the same weights, in one part or in two."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import torch
 from torch import nn
 
 from alebrije import models
-from alebrije.studies.training import carry_out
+from alebrije.train.options import RunOptions
 from alebrije.train.plan import Plan, plan
+from alebrije.train.run import run_plan
 
 
 def short(name: str, seed: int = 0) -> Plan:
-    """Four steps of a tiny model, in the precision that is usual on a GPU."""
+    """Four steps of a tiny model, in bfloat16."""
     settings: dict[str, object] = {"steps": 4, "batch": 8, "precision": "bfloat16"}
     if name in ("slot-attention", "bo-qsa"):
         settings |= {"warmup": 0, "size": 16, "decoder_layers": 1, "channels": 8}
@@ -22,7 +23,7 @@ def short(name: str, seed: int = 0) -> Plan:
 
 
 def trained(made: Plan, folder: Path, until: int | None = None) -> nn.Module:
-    return carry_out(made, folder, looks=4, until=until, save_every=2)
+    return run_plan(made, folder, RunOptions(check_size=4, until=until, save_every=2))
 
 
 def same(first: nn.Module, second: nn.Module) -> bool:
@@ -31,7 +32,7 @@ def same(first: nn.Module, second: nn.Module) -> bool:
 
 
 @pytest.mark.parametrize("name", list(models.catalog()))
-def test_the_seed_decides_and_nothing_else(name: str, tmp_path: Path) -> None:
+def test_weights_depend_only_on_the_seed(name: str, tmp_path: Path) -> None:
     first = trained(short(name), tmp_path / "first")
     assert same(first, trained(short(name), tmp_path / "again"))
     assert not same(first, trained(short(name, seed=1), tmp_path / "other"))
@@ -40,7 +41,7 @@ def test_the_seed_decides_and_nothing_else(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(models.catalog()))
-def test_every_weight_that_is_trained_moves(name: str, tmp_path: Path) -> None:
+def test_every_trainable_weight_changes(name: str, tmp_path: Path) -> None:
     start = dict(short(name).new_model().named_parameters())
     model = trained(short(name), tmp_path)
     weights = {key: weight for key, weight in model.named_parameters() if weight.requires_grad}

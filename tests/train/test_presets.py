@@ -1,4 +1,4 @@
-"""Presets: every one can take a step, and those of the papers carry the papers' numbers."""
+"""Presets: all can take a step, and `paper` has the published numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
     ("i2i-vit", "clevrtex"): SVIB | {"batch": 40, "lr": {"": 3e-4, "encoder.": 1e-4}},
     ("ssm-vae", None): SVIB | {"lr": 3e-4},
     ("ssm-slot", None): SVIB | {"lr": {"": 2e-4, "decoder.": 3e-4}},
-    ("oracle", None): SVIB,
+    ("svib-oracle", None): SVIB,
     ("beta-vae", None): VAE,
     ("beta-tcvae", None): VAE,
     ("factor-vae", None): VAE
@@ -57,8 +57,8 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     ("i2i-vit", None): {"blocks": 8, "heads": 8, "width": 192, "patch": 16, "dropout": 0.1, "decoder_width": 192},
     ("ssm-vae", None): {"latents": 64, "beta": 1.0, "sigma": 0.01, "dynamics_blocks": 4},
     ("ssm-slot", None): {"slots": 4, "slot_size": 64, "iterations": 3, "dynamics_blocks": 4, "dynamics_heads": 4},
-    ("oracle", None): {"factors": 3, "floats": 2, "values": 128, "mixing": 4},
-    ("oracle", "clevr"): {"factors": 4, "floats": 15},
+    ("svib-oracle", None): {"factors": 3, "floats": 2, "values": 128, "mixing": 4},
+    ("svib-oracle", "clevr"): {"factors": 4, "floats": 15},
     ("beta-vae", None): {"beta": 4.0, "latents": 10, "channels": 1, "anneal": 10_000, "likelihood": "bernoulli"},
     ("beta-tcvae", None): {"beta": 6.0, "alpha": 1.0, "gamma": 1.0, "dataset_size": 737_280},
     ("factor-vae", None): {"gamma": 6.0, "discriminator_width": 1000, "discriminator_layers": 5},
@@ -96,7 +96,7 @@ PARAMETERS = {
     ("i2i-vit", None): 8_482_800,
     ("ssm-vae", None): 7_731_955,
     ("ssm-slot", None): 5_992_308,
-    ("oracle", None): 6_632_496,
+    ("svib-oracle", None): 6_632_496,
 }
 
 
@@ -126,28 +126,28 @@ def test_every_preset_can_take_a_step(model: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["paper", "small"])
 def test_every_world_of_a_preset_can_be_learned_from(model: str, name: str) -> None:
     for one in PRESETS[model][name]:  # type: ignore[index]
-        for world in one.where:
+        for world in one.data:
             made = plan(model, preset_name=name, world=world)
             assert (made.world, made.recipe, made.size) == (world, one.recipe, one.size)
 
 
 @pytest.mark.parametrize(("model", "world", "published"), cells(PUBLISHED))
 def test_recipes_are_the_published_ones(model: str, world: str | None, published: dict[str, Any]) -> None:
-    recipe = plan(model, preset_name="paper", world=world, rehearse=False).recipe
+    recipe = plan(model, preset_name="paper", world=world, dry_run=False).recipe
     assert {name: getattr(recipe, name) for name in published} == published
     assert (recipe.decay == "halving") == (recipe.half_life is not None)
 
 
 @pytest.mark.parametrize(("model", "world", "published"), cells(SETTINGS))
 def test_settings_are_the_published_ones(model: str, world: str | None, published: dict[str, Any]) -> None:
-    settings = plan(model, preset_name="paper", world=world, rehearse=False).settings
+    settings = plan(model, preset_name="paper", world=world, dry_run=False).settings
     assert {name: settings[name] for name in published} == published
 
 
 @pytest.mark.parametrize(("model", "world", "count"), cells(PARAMETERS))
 def test_parameter_counts_of_the_papers(model: str, world: str | None, count: int) -> None:
     made = plan(model, preset_name="paper", world=world)
-    assert made.record.parameters(**made.settings) == count
+    assert made.record.parameter_count(**made.settings) == count
     assert sum(weight.numel() for weight in made.new_model().parameters() if weight.requires_grad) == count
 
 
@@ -155,23 +155,23 @@ def test_epochs_are_the_published_ones() -> None:
     """100 epochs of the whole grid, 200 of half the images for FactorVAE, COAT's of 23,000 images, SVIB's of 44,800."""
     for world, images in (("dsprites", 737_280), ("rooms", 480_000)):
         for model, epochs in (("beta-vae", 100), ("beta-tcvae", 100), ("factor-vae", 200)):
-            made = plan(model, preset_name="paper", world=world, rehearse=False)
+            made = plan(model, preset_name="paper", world=world, dry_run=False)
             assert made.images == images
             assert made.recipe.steps * made.recipe.batch == epochs * made.images
-    for model in ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "oracle"):
-        assert plan(model, preset_name="paper", rehearse=False).images == round(0.7 * 64_000)
-        assert plan(model, preset_name="small", rehearse=False).images == 0
+    for model in ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle"):
+        assert plan(model, preset_name="paper", dry_run=False).images == round(0.7 * 64_000)
+        assert plan(model, preset_name="small", dry_run=False).images == 0
     for model, epochs in (("beta-tcvae", 300), ("slot-attention", 500), ("moco", 200)):
-        made = plan(model, preset_name="paper", world="coat", rehearse=False)
+        made = plan(model, preset_name="paper", world="coat", dry_run=False)
         assert made.recipe.steps * made.recipe.batch / made.images == pytest.approx(epochs, rel=0.01)
 
 
 @pytest.mark.parametrize("model", ["slot-attention", "bo-qsa"])
 @pytest.mark.parametrize("name", ["paper", "small", "tiny"])
-def test_there_is_a_slot_for_every_object_and_the_ground(model: str, name: str) -> None:
+def test_there_is_a_slot_for_every_object_and_the_background(model: str, name: str) -> None:
     for one in PRESETS[model][name]:  # type: ignore[index]
-        for world in one.where:
-            made = plan(model, preset_name=name, world=world, rehearse=False)
+        for world in one.data:
+            made = plan(model, preset_name=name, world=world, dry_run=False)
             assert made.settings["slots"] >= most_objects(world) + 1
 
 
@@ -181,7 +181,7 @@ def test_a_world_without_a_preset_takes_the_first() -> None:
     assert made.recipe == preset("beta-vae", "small").recipe
 
 
-def test_what_no_paper_did_is_not_called_so() -> None:
+def test_a_world_that_no_paper_used_is_refused() -> None:
     with pytest.raises(InputError, match="no paper trained beta-VAE on sprites, only on dsprites, rooms"):
         plan("beta-vae", preset_name="paper", world="sprites")
 
@@ -190,7 +190,7 @@ def test_what_no_paper_did_is_not_called_so() -> None:
     ("model", "name", "words"),
     [
         ("beta-vae", "papper", "there is no preset 'papper'; did you mean 'paper'"),
-        ("beta-vae", "huge", "there is no preset 'huge'; there are paper, small, tiny"),
+        ("beta-vae", "huge", "there is no preset 'huge'; choose from paper, small, tiny"),
         ("beta-vea", "paper", "there is no model 'beta-vea'; did you mean 'beta-vae'"),
     ],
 )

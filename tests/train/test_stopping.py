@@ -1,4 +1,4 @@
-"""Signals that wait until a step has ended."""
+"""Signals wait until a step has ended."""
 
 from __future__ import annotations
 
@@ -8,100 +8,100 @@ from collections.abc import Iterator
 
 import pytest
 
-from alebrije.train.stopping import Stopping
+from alebrije.train.stopping import GracefulStop
 
 
 @pytest.fixture(autouse=True)
-def handlers_come_back() -> Iterator[None]:
-    """Whatever they are: in the background of a script Ctrl-C is ignored."""
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+def restored_handlers() -> Iterator[None]:
+    """Start from the default handlers: in a background job of a script Ctrl-C is ignored."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-def test_a_signal_waits_until_it_is_obeyed() -> None:
-    with Stopping() as stopping:
-        stopping.obey()
+def test_a_signal_waits() -> None:
+    with GracefulStop() as stop:
+        stop.stop_if_requested()
         signal.raise_signal(signal.SIGINT)
-        assert stopping.asked
+        assert stop.requested
         with pytest.raises(KeyboardInterrupt):
-            stopping.obey()
+            stop.stop_if_requested()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_one_does_not_wait() -> None:
-    with Stopping() as stopping:
+def test_a_second_signal_does_not_wait() -> None:
+    with GracefulStop() as stop:
         signal.raise_signal(signal.SIGINT)
-        assert stopping.asked
+        assert stop.requested
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
 
-def test_of_several_processes_none_is_hasty() -> None:
-    with Stopping(patient=True) as stopping:
+def test_several_processes_ignore_repeats() -> None:
+    with GracefulStop(ignore_repeats=True) as stop:
         for _ in range(3):
             signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
-            stopping.obey()
-        assert not stopping.asked
+            stop.stop_if_requested()
+        assert not stop.requested
 
 
-def test_who_was_not_asked_stops_with_the_others() -> None:
-    heard: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
-    with Stopping(patient=True) as stopping:
-        stopping.obey()
-        assert heard == []
-        stopping.obey(anyway=True)
-    assert heard == [signal.SIGTERM]
+def test_a_process_stops_with_the_others() -> None:
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    with GracefulStop(ignore_repeats=True) as stop:
+        stop.stop_if_requested()
+        assert received == []
+        stop.stop_if_requested(force=True)
+    assert received == [signal.SIGTERM]
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with Stopping(patient=True) as stopping, pytest.raises(KeyboardInterrupt):
-        stopping.obey(anyway=True)
+    with GracefulStop(ignore_repeats=True) as stop, pytest.raises(KeyboardInterrupt):
+        stop.stop_if_requested(force=True)
 
 
-def test_what_was_ignored_stays_so() -> None:
-    """In the background of a script Ctrl-C is ignored, and a training goes on as it was."""
+def test_an_ignored_signal_stays_ignored() -> None:
+    """In a background job of a script Ctrl-C is ignored, and the training continues."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with Stopping() as stopping:
+    with GracefulStop() as stop:
         signal.raise_signal(signal.SIGINT)
-        assert not stopping.asked
-        stopping.obey()
+        assert not stop.requested
+        stop.stop_if_requested()
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_whoever_hears_of_it_may_go_on() -> None:
-    heard: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
-    with Stopping() as stopping:
+def test_a_handler_may_continue() -> None:
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    with GracefulStop() as stop:
         signal.raise_signal(signal.SIGTERM)
-        stopping.obey()
-        assert heard == [signal.SIGTERM]
-        assert not stopping.asked
+        stop.stop_if_requested()
+        assert received == [signal.SIGTERM]
+        assert not stop.requested
 
 
-def test_what_comes_too_late_to_be_obeyed_is_not_lost() -> None:
-    heard: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
-    with Stopping():
+def test_a_late_signal_is_handled_at_the_end() -> None:
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    with GracefulStop():
         signal.raise_signal(signal.SIGTERM)
-        assert not heard
-    assert heard == [signal.SIGTERM]
+        assert not received
+    assert received == [signal.SIGTERM]
 
 
-def test_elsewhere_nothing_changes() -> None:
+def test_other_threads_are_not_affected() -> None:
     found = []
 
-    def look() -> None:
-        with Stopping() as stopping:
-            found.append((stopping.used, signal.getsignal(signal.SIGINT)))
+    def enter() -> None:
+        with GracefulStop() as stop:
+            found.append((stop.active, signal.getsignal(signal.SIGINT)))
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
     assert found == [(False, signal.default_int_handler)]
-    look()
+    enter()
     assert found[-1][0]
     assert found[-1][1] != signal.default_int_handler

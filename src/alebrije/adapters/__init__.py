@@ -1,30 +1,31 @@
-"""How strangers come in: torch modules, timm, Hugging Face, runs trained here and files of embeddings.
+"""Load and check user models: torch modules, functions, timm, Hugging Face, runs trained here, files of embeddings.
 
 >>> from alebrije import adapters
 >>> import torch
 >>> network = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU())
 >>> encoder = adapters.load(network, size=32, mean=0.5, std=0.5)
->>> encoder(torch.rand(4, 3, 64, 64)).vector.shape, encoder.reading
-(torch.Size([4, 8]), 'the mean over the places of a feature map [B, 8, 30, 30]')
->>> adapters.check(network, size=32).passed
-True
+>>> encoder(torch.rand(4, 3, 64, 64)).vector.shape
+torch.Size([4, 8])
+>>> report = adapters.check(network, size=32)
+>>> report.passed, report["output"].sentence
+(True, 'It returns the mean over the pixels of a feature map [B, 8, 30, 30].')
 """
 
-from alebrije.adapters.adapted import Adapted
-from alebrije.adapters.checking import CheckReport, Finding, check, look_before
+from alebrije.adapters.check import CheckItem, CheckReport, check, precheck
 from alebrije.adapters.embeddings import Embeddings, read_embeddings
+from alebrije.adapters.encoder import Encoder
 from alebrije.adapters.preprocessing import Preprocessing
 from alebrije.adapters.specs import FORMS, load
 
 __all__ = [
     "FORMS",
-    "Adapted",
+    "CheckItem",
     "CheckReport",
     "Embeddings",
-    "Finding",
+    "Encoder",
     "Preprocessing",
     "check",
     "load",
-    "look_before",
+    "precheck",
     "read_embeddings",
 ]

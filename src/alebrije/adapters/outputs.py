@@ -1,11 +1,11 @@
-"""Outputs: what models return, read as an Encoding by rules that are few and written down.
+"""Outputs: how the output of a model is read as an Encoding.
 
-- a tensor [B, D] is a vector; [B, K, D] are slots; [B, C, H, W] is a feature map, whose mean over places is the vector;
-- a dictionary, or an object with attributes, is read by names: `slots`, then `vector`, `codes`, `embeddings`,
-  `embedding`, `image_embeds`, `features`, `pooler_output`, then the mean over `last_hidden_state`; `masks` and
-  `reconstruction` beside them are kept; a dictionary of a single tensor is read as that tensor;
-- a tuple or list that holds slots [B, K, D] first and then masks [B, K, H, W] is read as both, and any other as its
-  first part, if that has two or three axes: where the first part is an image, the codes are somewhere else.
+- A tensor [B, D] is a vector, [B, K, D] are slots, and [B, C, H, W] is a feature map, averaged over pixels.
+- A dictionary or object is read by name: `slots`, then `vector`, `codes`, `embeddings`, `embedding`, `image_embeds`,
+  `features`, `pooler_output`, then the mean over `last_hidden_state`. `masks` and `reconstruction` are kept. A
+  dictionary with a single tensor is read as that tensor.
+- A tuple or list of slots [B, K, D] and masks [B, K, H, W] is read as both. Any other is read as its first part if that
+  has two or three axes; if the first part is an image, the codes are somewhere else.
 """
 
 from __future__ import annotations
@@ -18,36 +18,119 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alebrije.arrays import ArrayOrTensor
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 
-ACCEPTED = (
+_ACCEPTED = (
     "accepted are a tensor [B, D], slots [B, K, D], a feature map [B, C, H, W], an Encoding, or a dictionary or object "
     "with `vector`, or `slots` and `masks`"
 )
 _VECTORS = ("vector", "codes", "embeddings", "embedding", "image_embeds", "features", "pooler_output")
-_NAMES = ("slots", *_VECTORS, "last_hidden_state")
+_CODES = ("slots", *_VECTORS, "last_hidden_state")
+_EXTRAS = ("masks", "reconstruction")
 
 
-def read(output: Any, images: Tensor) -> tuple[Encoding, str]:
-    """What a model returned for images [B, 3, H, W] as an `Encoding`, and in words how it was read.
+def read_output(output: Any, images: Tensor) -> tuple[Encoding, str]:
+    """Read the output of a model for images [B, 3, H, W] as an `Encoding`, and describe how it was read.
 
-    >>> encoding, how = read(torch.zeros(2, 8, 4, 4), torch.zeros(2, 3, 64, 64))
-    >>> encoding.vector.shape, how
-    (torch.Size([2, 8]), 'the mean over the places of a feature map [B, 8, 4, 4]')
+    >>> encoding, description = read_output(torch.zeros(2, 8, 4, 4), torch.zeros(2, 3, 64, 64))
+    >>> encoding.vector.shape, description
+    (torch.Size([2, 8]), 'the mean over the pixels of a feature map [B, 8, 4, 4]')
     """
-    encoding, how = _read(output, images)
+    encoding, description = _read(output, images)
     if len(encoding) != len(images):
-        raise InputError(f"the model gave {len(encoding)} codes for {len(images)} images; it must give one for each")
+        raise InputError(f"the model returned {len(encoding)} codes for {len(images)} images instead of one per image")
     if 0 in encoding.codes.shape:
-        raise InputError(f"the model gave codes of shape {_shape(encoding.codes)}, which hold no numbers")
-    return encoding, how
+        raise InputError(f"the model returned codes of shape {list(encoding.codes.shape)}, which are empty")
+    return encoding, description
 
 
-def in_words(output: Any) -> str:
-    """What was returned, for a sentence.
+def _read(output: Any, images: Tensor) -> tuple[Encoding, str]:
+    if isinstance(output, Encoding):
+        kind = "slots" if output.vector is None else "a vector"
+        parts = {name: getattr(output, name) for name in ("vector", "slots", *_EXTRAS)}
+        encoding = Encoding(**{name: None if part is None else _floats(name, part) for name, part in parts.items()})
+        extras = "".join(f", with {part}" for part in _EXTRAS if parts[part] is not None)
+        return encoding, f"an Encoding with {kind} {_shape(output.codes)}{extras}"
+    if isinstance(output, Tensor | np.ndarray):
+        return _from_tensor(_floats("output", output), images)
+    named = _named_tensors(output)
+    if any(name in named for name in _CODES):
+        return _from_names(named, images)
+    if isinstance(output, Mapping) and len(named) == 1:
+        (name, tensor), *_ = named.items()
+        encoding, description = _from_tensor(_floats(name, tensor), images)
+        return encoding, f"{description}, under {name!r}"
+    if isinstance(output, tuple | list) and output:
+        return _from_tuple(output, images)
+    raise InputError(f"the model returned {_describe(output)}; {_ACCEPTED}")
 
-    >>> in_words((torch.zeros(2, 3), None))
+
+def _from_tensor(tensor: Tensor, images: Tensor) -> tuple[Encoding, str]:
+    if tensor.ndim == 2:
+        return Encoding(vector=tensor), f"a vector {_shape(tensor)}"
+    if tensor.ndim == 3:
+        return Encoding(slots=tensor), f"slots {_shape(tensor)}"
+    if tensor.ndim == 4 and tensor.shape[1:] == images.shape[1:]:
+        raise InputError("the model returned images of the same shape as its input; it must return codes")
+    if tensor.ndim == 4:
+        return Encoding(vector=tensor.mean((2, 3))), f"the mean over the pixels of a feature map {_shape(tensor)}"
+    raise InputError(f"the model returned {_describe(tensor)}; {_ACCEPTED}")
+
+
+def _from_names(named: Mapping[str, Any], images: Tensor) -> tuple[Encoding, str]:
+    name = next(name for name in _CODES if name in named)
+    codes = _floats(name, named[name])
+    if name == "last_hidden_state" and codes.ndim == 3:
+        encoding, description = Encoding(vector=codes.mean(1)), f"the mean over the {codes.shape[1]} tokens of {name!r}"
+    elif name == "slots" and codes.ndim != 3:
+        raise InputError(f"the slots that the model returned must have the shape [B, K, D], not {list(codes.shape)}")
+    else:
+        encoding, description = _from_tensor(codes, images)
+        description = f"{description}, under {name!r}"
+    extras = {part: _floats(part, named[part]) for part in _EXTRAS if part in named}
+    if extras.get("masks") is not None and extras["masks"].ndim == 5 and extras["masks"].shape[2] == 1:
+        extras["masks"] = extras["masks"][:, :, 0]  # [B, K, 1, H, W] -> [B, K, H, W]: slot decoders keep the channel
+    return replace(encoding, **extras), description + "".join(f", with {part}" for part in extras)
+
+
+def _from_tuple(output: tuple[Any, ...] | list[Any], images: Tensor) -> tuple[Encoding, str]:
+    tensors = [part for part in output if isinstance(part, Tensor)]
+    first = output[0]
+    if isinstance(first, Tensor) and first.ndim == 3:
+        masks = [tensor for tensor in tensors if tensor.ndim == 4 and tensor.shape[:2] == first.shape[:2]]
+        if masks:
+            return _from_names({"slots": first, "masks": masks[0]}, images)
+    if len(output) == 1 or isinstance(first, Encoding) or (isinstance(first, Tensor) and first.ndim in (2, 3)):
+        encoding, description = _read(first, images)
+        return encoding, f"{description}, the first of {len(output)} parts" if len(output) > 1 else description
+    raise InputError(f"the model returned {_describe(output)}, and it is unclear which part has the codes; {_ACCEPTED}")
+
+
+def _named_tensors(output: Any) -> dict[str, Any]:
+    """The tensors of a dictionary, or the attributes of an object that have a known name."""
+    if isinstance(output, Mapping):
+        return {str(name): part for name, part in output.items() if isinstance(part, Tensor | np.ndarray)}
+    attributes = {name: getattr(output, name, None) for name in (*_CODES, *_EXTRAS)}
+    return {name: part for name, part in attributes.items() if isinstance(part, Tensor | np.ndarray)}
+
+
+def _floats(name: str, array: ArrayOrTensor) -> Tensor:
+    try:
+        tensor = torch.as_tensor(array).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"the {name} that the model returned must be floats, not {array.dtype}") from None
+    if name != "masks" and not tensor.is_floating_point():  # hard masks may be integers or booleans
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise InputError(f"the {name} that the model returned must be floats, not {dtype}")
+    return tensor.float()
+
+
+def _describe(output: Any) -> str:
+    """Describe an output in an error message.
+
+    >>> _describe((torch.zeros(2, 3), None))
     'a tuple of a tensor [2, 3] and None'
     """
     if isinstance(output, Tensor | np.ndarray):
@@ -55,113 +138,21 @@ def in_words(output: Any) -> str:
     if output is None:
         return "None"
     if isinstance(output, tuple | list):
-        parts = [_kind(part) for part in output[:4]] + ["more"] * (len(output) > 4)
-        if len(output) > 2 and len({_kind(part) for part in output}) == 1:
+        parts = [_describe_part(part) for part in output[:4]] + ["more"] * (len(output) > 4)
+        if len(output) > 2 and len({_describe_part(part) for part in output}) == 1:
             return f"a {type(output).__name__} of {len(output):,} parts, each {parts[0]}"
         listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-        return f"a {type(output).__name__} of {listed or 'nothing'}"
+        return f"a {type(output).__name__} of {listed}" if parts else f"an empty {type(output).__name__}"
     if isinstance(output, Mapping):
-        return f"a dictionary with {', '.join(repr(name) for name in list(output)[:8]) or 'nothing in it'}"
+        names = ", ".join(repr(name) for name in list(output)[:8])
+        return f"a dictionary with {names}" if names else "an empty dictionary"
     return f"an object of type {type(output).__name__}"
 
 
-def _kind(part: Any) -> str:
-    """A part of what was returned, in words, without what is in it in turn."""
-    return f"a {type(part).__name__}" if isinstance(part, tuple | list) else in_words(part)
+def _describe_part(part: Any) -> str:
+    return f"a {type(part).__name__}" if isinstance(part, tuple | list) else _describe(part)
 
 
-def _read(output: Any, images: Tensor) -> tuple[Encoding, str]:
-    if isinstance(output, Encoding):
-        what = "slots" if output.vector is None else "a vector"
-        beside = [part for part in ("masks", "reconstruction") if getattr(output, part) is not None]
-        how = f"an Encoding with {what} [B, {_rest(output.codes)}]" + "".join(f", with {part}" for part in beside)
-        return _clean(output), how
-    if isinstance(output, Tensor | np.ndarray):
-        return _from_tensor(_floats("output", output), images)
-    named = _named(output)
-    if any(name in named for name in _NAMES):
-        return _from_names(named, images)
-    if isinstance(output, Mapping) and len(named) == 1:
-        (name, tensor), *_ = named.items()
-        encoding, how = _from_tensor(_floats(name, tensor), images)
-        return encoding, f"{how}, under {name!r}"
-    if isinstance(output, tuple | list) and output:
-        return _from_tuple(output, images)
-    raise InputError(f"the model returned {in_words(output)}; {ACCEPTED}")
-
-
-def _from_tensor(tensor: Tensor, images: Tensor) -> tuple[Encoding, str]:
-    if tensor.ndim == 2:
-        return Encoding(vector=tensor), f"a vector [B, {_rest(tensor)}]"
-    if tensor.ndim == 3:
-        return Encoding(slots=tensor), f"slots [B, {_rest(tensor)}]"
-    if tensor.ndim == 4 and tensor.shape[1:] == images.shape[1:]:
-        raise InputError("the model returned images like those it was given; it must return the codes, not a drawing")
-    if tensor.ndim == 4:
-        return Encoding(vector=tensor.mean((2, 3))), f"the mean over the places of a feature map [B, {_rest(tensor)}]"
-    raise InputError(f"the model returned {in_words(tensor)}; {ACCEPTED}")
-
-
-def _from_names(named: Mapping[str, Any], images: Tensor) -> tuple[Encoding, str]:
-    name = next(name for name in _NAMES if name in named)
-    codes = _floats(name, named[name])
-    if name == "last_hidden_state" and codes.ndim == 3:
-        encoding, how = Encoding(vector=codes.mean(1)), f"the mean over the {codes.shape[1]} tokens of {name!r}"
-    elif name == "slots" and codes.ndim != 3:
-        raise InputError(f"the slots that the model returned must have the shape [B, K, D], not {_shape(codes)}")
-    else:
-        encoding, how = _from_tensor(codes, images)
-        how = f"{how}, under {name!r}"
-    beside = {part: _floats(part, named[part]) for part in ("masks", "reconstruction") if part in named}
-    if beside.get("masks") is not None and beside["masks"].ndim == 5 and beside["masks"].shape[2] == 1:
-        beside["masks"] = beside["masks"][:, :, 0]  # as decoders of single slots leave them
-    return replace(encoding, **beside), how + "".join(f", with {part}" for part in beside)
-
-
-def _from_tuple(output: tuple[Any, ...] | list[Any], images: Tensor) -> tuple[Encoding, str]:
-    tensors = [part for part in output if isinstance(part, Tensor)]
-    first = output[0]
-    if isinstance(first, Tensor) and first.ndim == 3:
-        masks = [one for one in tensors if one.ndim == 4 and one.shape[:2] == first.shape[:2]]
-        if masks:
-            return _from_names({"slots": first, "masks": masks[0]}, images)
-    if len(output) == 1 or isinstance(first, Encoding) or (isinstance(first, Tensor) and first.ndim in (2, 3)):
-        encoding, how = _read(first, images)
-        return encoding, f"{how}, the first of {len(output)} parts" if len(output) > 1 else how
-    raise InputError(
-        f"the model returned {in_words(output)}, and it is not clear which part holds the codes; {ACCEPTED}"
-    )
-
-
-def _named(output: Any) -> dict[str, Any]:
-    """The tensors of a dictionary, or those attributes of an object that have a meaning here."""
-    if isinstance(output, Mapping):
-        return {str(name): part for name, part in output.items() if isinstance(part, Tensor | np.ndarray)}
-    found = {name: getattr(output, name, None) for name in (*_NAMES, "masks", "reconstruction")}
-    return {name: part for name, part in found.items() if isinstance(part, Tensor | np.ndarray)}
-
-
-def _clean(encoding: Encoding) -> Encoding:
-    parts = {name: getattr(encoding, name) for name in ("vector", "slots", "masks", "reconstruction")}
-    return Encoding(**{name: None if part is None else _floats(name, part) for name, part in parts.items()})
-
-
-def _floats(name: str, tensor: Tensor | np.ndarray[Any, Any]) -> Tensor:
-    try:
-        tensor = torch.as_tensor(tensor).detach()
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{name} must hold numbers, and the model returned {in_words(tensor)} of others") from None
-    if name == "masks" and not tensor.is_floating_point():
-        return tensor.float()  # hard masks are masks
-    if not tensor.is_floating_point():
-        kind = str(tensor.dtype).removeprefix("torch.")
-        raise InputError(f"the {name} that the model returned must hold floats, not {kind}")
-    return tensor.float()
-
-
-def _rest(tensor: Tensor) -> str:
-    return ", ".join(map(str, tensor.shape[1:]))
-
-
-def _shape(tensor: Tensor) -> list[int]:
-    return list(tensor.shape)
+def _shape(tensor: Tensor) -> str:
+    """The shape with B for the batch size, such as [B, 8]."""
+    return f"[B, {', '.join(map(str, tensor.shape[1:]))}]"

@@ -1,4 +1,4 @@
-"""The command `alebrije`: parses, calls, prints. Heavy imports wait until a subcommand needs them."""
+"""The command `alebrije`: parse, call, print. Heavy imports wait until a subcommand needs them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from typing import Annotated, Any
 
 import tyro
 
+from alebrije.cli.check import Check
 from alebrije.cli.demo import Demo, Toys, Version
-from alebrije.cli.examining import Check, Eval, Study
-from alebrije.cli.making import Make, Show
-from alebrije.cli.parsing import parsed
-from alebrije.cli.reading import Compare, Report, Results
-from alebrije.cli.scoring import Metrics, Score
-from alebrije.cli.training import Models, Train
+from alebrije.cli.eval import Eval
+from alebrije.cli.make import Make
+from alebrije.cli.models import Models
+from alebrije.cli.parsing import parse_command
+from alebrije.cli.results import Compare, Report, Results
+from alebrije.cli.score import Metrics, Score
+from alebrije.cli.show import Show
+from alebrije.cli.study import Study
+from alebrije.cli.train import Train
 from alebrije.errors import DivergedError, InputError
 
-_GO_ON = ("Make", "Train", "Eval", "Study")  # commands that keep what is finished
+_RESUMABLE = ("Make", "Train", "Eval", "Study")
 _DESCRIPTION = "Tells whether a vision model understands a scene as parts that recombine."
 _COMMANDS = (
     Annotated[Score, tyro.conf.subcommand("score")]
@@ -48,43 +52,43 @@ _COMMANDS = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs one subcommand; input that cannot be used ends in one sentence and exit code 2."""
-    atexit.register(gc.freeze)  # what ends is not searched for rubbish, which takes as long as half of loading torch
+    """Run one subcommand. Bad input ends in one sentence and exit code 2."""
+    atexit.register(gc.freeze)  # no garbage collection at exit: it takes half as long as loading torch
     command = None
     try:
-        command = parsed(_COMMANDS, _DESCRIPTION, arguments)
-        _speak()
-        with _own_warnings_once(), _terminated_like_interrupted():
+        command = parse_command(_COMMANDS, _DESCRIPTION, arguments)
+        _log_to_stderr()
+        with _plain_warnings_once(), _sigterm_like_ctrl_c():
             command.run()
-        sys.stdout.flush()  # here, where it is seen that nobody reads, and not at exit
+        sys.stdout.flush()  # here, where a closed pipe can be handled, and not at exit
     except InputError as error:
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # nobody reads on, as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in it is thrown away at exit
+    except BrokenPipeError:  # the reader closed the pipe, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard what is left in the buffer
         sys.exit(1)
     except (OSError, DivergedError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            print(f"alebrije: {str(error.filename)[:40]!r}... is too long for the name of a file", file=sys.stderr)
+            print(f"alebrije: {str(error.filename)[:40]!r}... is too long for a file name", file=sys.stderr)
             sys.exit(2)
         print(f"alebrije: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt as stop:
-        told = "; the same command goes on from here" if type(command).__name__ in _GO_ON else ""
-        told = " before the first step" if isinstance(command, Train) and not command.begun else told
-        print(f"alebrije: stopped{told}", file=sys.stderr)
+        hint = "; run the same command to continue" if type(command).__name__ in _RESUMABLE else ""
+        hint = " before the first step" if isinstance(command, Train) and not command.has_checkpoint else hint
+        print(f"alebrije: stopped{hint}", file=sys.stderr)
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
 
 
 class _Terminated(KeyboardInterrupt):
-    """Somebody has asked this process to end, as the scheduler of a cluster does."""
+    """SIGTERM, as from the scheduler of a cluster."""
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Within this context SIGTERM ends a command as Ctrl-C does: other processes end too, and what was done is kept."""
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """Make SIGTERM end a command as Ctrl-C does: child processes end too, and finished work is kept."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are for the main thread
+        yield  # only the main thread receives signals
         return
 
     def end(*_: object) -> None:
@@ -98,14 +102,14 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 class _Lines(logging.Handler):
-    """A plain line on standard error, whatever that is by then, for each thing that is logged."""
+    """Prints each log record as a plain line on the current standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr)
 
 
-def _speak() -> None:
-    """What is logged goes to standard error, a plain line each."""
+def _log_to_stderr() -> None:
+    """Print log records as plain lines on standard error."""
     log = logging.getLogger("alebrije")
     if not log.handlers:
         log.addHandler(_Lines())
@@ -114,17 +118,17 @@ def _speak() -> None:
 
 
 @contextmanager
-def _own_warnings_once() -> Iterator[None]:
-    """What alebrije itself warns of is a plain line, and the same line only once, wherever it comes from."""
-    told: set[str] = set()
+def _plain_warnings_once() -> Iterator[None]:
+    """Print alebrije's own warnings as plain lines, each text once."""
+    printed: set[str] = set()
     with warnings.catch_warnings():
-        others = warnings.showwarning
+        default = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
             if not category.__module__.startswith("alebrije."):
-                others(message, category, *place, **more)
-            elif str(message) not in told:
-                told.add(str(message))
+                default(message, category, *args, **kwargs)
+            elif str(message) not in printed:
+                printed.add(str(message))
                 print(f"alebrije: {message}", file=sys.stderr)
 
         warnings.showwarning = show

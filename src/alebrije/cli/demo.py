@@ -1,4 +1,4 @@
-"""Demonstrations, and the version."""
+"""`alebrije demo`, `alebrije toys` and `alebrije version`."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alebrije import __version__
-from alebrije.cli.places import Place
-from alebrije.cli.printing import conclude
-from alebrije.errors import InputError
+from alebrije.cli.options import at_least_one
+from alebrije.cli.paths import OutPath
+from alebrije.cli.printing import print_outcome
 
 
 @dataclass(frozen=True)
 class Demo:
     """Train a tiny VAE and a tiny Slot Attention, examine them beside references, write the report: three minutes."""
 
-    out: Place = Path("out/demo")
-    """The folder to write to; the same command continues what was stopped."""
+    out: OutPath = Path("out/demo")
+    """The folder to write to. The same command continues an interrupted one."""
     jobs: int = 2
     """Processes that share the work."""
 
     def run(self) -> None:
-        """Trains, examines, writes the page and says where it is."""
-        if self.jobs < 1:
-            raise InputError(f"--jobs must be at least 1, got {self.jobs}")
-        from alebrije.report.bars import cells_counted
-        from alebrije.report.demo import run_demo
+        """Train, examine, write the report and print the verdicts."""
+        at_least_one(jobs=self.jobs)
+        from alebrije.cli.progress import cell_progress
+        from alebrije.demo.run import run_demo
+        from alebrije.report.page import in_words
 
-        begun = time.perf_counter()
-        with cells_counted() as progress:
-            shown = run_demo(self.out, workers=self.jobs, progress=progress)
-        print(f"\n{shown.words}\n")
-        conclude(shown.tally, f"{time.perf_counter() - begun:.0f} seconds; open {shown.page} in a browser")
+        started = time.perf_counter()
+        with cell_progress() as progress:
+            report = run_demo(self.out, workers=self.jobs, progress=progress)
+        page = report.save(self.out / "report.html")
+        print(f"\n{in_words(report.verdicts)}\n")
+        print_outcome(report.summary, f"{time.perf_counter() - started:.0f} seconds; open {page} in a browser")
 
 
 @dataclass(frozen=True)
 class Toys:
-    """Score made-up representations and segmentations with every metric: one page that shows which notices what."""
+    """Score synthetic representations and segmentations with every metric: one page shows which metric notices what."""
 
-    out: Place = Path("out/toys")
+    out: OutPath = Path("out/toys")
     """The folder to write to."""
     rows: int = 3000
-    """How many scenes to draw."""
+    """Number of scenes."""
 
     def run(self) -> None:
-        """Draws, scores, writes the page and says where it is."""
-        if self.rows < 1:
-            raise InputError(f"--rows must be at least 1, got {self.rows}")
-        from alebrije.report.bars import watched
-        from alebrije.report.toys_page import write_toys_page
+        """Score, write the page and print its path."""
+        at_least_one(rows=self.rows)
+        from alebrije.cli.progress import track
+        from alebrije.demo.toys_page import write_toys_page
 
-        page = write_toys_page(self.out, self.rows, watched)
+        page = write_toys_page(self.out, self.rows, track)
         print(f"\nOpen {page} in a browser; the numbers are in {page.parent / 'scores.json'}.")
 
 
@@ -60,5 +60,5 @@ class Version:
     """Print the version."""
 
     def run(self) -> None:
-        """Prints it."""
+        """Print it."""
         print(f"alebrije {__version__}")

@@ -1,4 +1,4 @@
-"""What commands print: tables, and how the cells of a study ended."""
+"""Output of commands: tables, and the outcome of the cells of a study."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from alebrije.studies.cells import Tally
+    from alebrije.studies.jobs import RunSummary
 
 
-def show(table: Table) -> None:
-    """Prints a table of rich as plain text, as wide as the terminal, or wide enough for a file; words stay whole."""
+def print_table(table: Table) -> None:
+    """Print a rich table as plain text, as wide as the terminal or 160 characters; words are never broken."""
     from rich.console import Console
 
-    from alebrije.results.folding import broken
-    from alebrije.results.rendering import visible
+    from alebrije.results.formats import visible
+    from alebrije.results.text_table import wrap_cells
 
     console = Console()
     names = [visible(str(column.header)) for column in table.columns]
     cells = zip(*([visible(str(cell)) for cell in column.cells] for column in table.columns), strict=True)
-    text = broken(names, list(cells), [False] * len(names), console.width if console.is_terminal else 160)
+    text = wrap_cells(names, list(cells), [False] * len(names), console.width if console.is_terminal else 160)
     print(*[visible(str(table.title))] * bool(table.title), text, sep="\n", end="")
 
 
-def conclude(tally: Tally, last: str, told: bool = False) -> None:
-    """Says what became of the cells, and ends with 1 if some failed; `told` if it was said already which."""
-    print(f"{tally}; {last}")
-    for result in () if told else tally.failed:
+def print_outcome(summary: RunSummary, last: str, failures_printed: bool = False) -> None:
+    """Print the outcome of the cells, and exit with 1 if some failed; `failures_printed` skips their list."""
+    print(f"{summary}; {last}")
+    for result in () if failures_printed else summary.failed:
         print(f"failed: {result.cell}: {result.fault}", file=sys.stderr)
-    if tally.failed:
-        print("The page has the tracebacks; the same command tries again.", file=sys.stderr)
+    if summary.failed:
+        print("The report has the tracebacks; run the same command to try again.", file=sys.stderr)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""The image cache: arrays that can be made again, kept in shards on disk and mapped into memory.
+"""The image cache: arrays that can be recomputed, stored in shards on disk and memory-mapped.
 
 A cache is a folder::
 
@@ -9,7 +9,7 @@ A cache is a folder::
     00000/shard.json       this shard's part of the manifest, from which an interrupted writer continues
     00001/...
 
-A shard is written under another name, synced and renamed, so it is there whole or not at all.
+A shard is written to a temporary folder, synced and renamed, so it is complete or absent.
 """
 
 from __future__ import annotations
@@ -29,39 +29,45 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alebrije import __version__
-from alebrije.atomic import disk_trouble_named, drop_leftovers, is_leftover, new_folder, write_atomically
-from alebrije.data.checks import reading_trouble_named, whole_number
+from alebrije.arrays import Array
+from alebrije.atomic import (
+    drop_leftovers,
+    explain_read_errors,
+    explain_write_errors,
+    is_leftover,
+    new_folder,
+    write_atomically,
+)
+from alebrije.checks import whole_number
 from alebrije.errors import InputError
 
-Array = npt.NDArray[Any]
 Make = Callable[[int, int], Mapping[str, npt.ArrayLike]]
-Rows = int | slice | npt.ArrayLike
+RowIndex = int | slice | npt.ArrayLike
 
 _MANIFEST, _SHARD = "manifest.json", "shard.json"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")  # names become file names
-_OPEN_MAPS = 256  # a map holds a file descriptor, of which a process often has 1,024
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class _Kind(_Record):
-    """What every row of an array is."""
+class _RowType(_Record):
+    """The dtype and shape of every row of an array."""
 
     dtype: str = Field(pattern=r"^[|<>][biuf]\d+$")
     shape: tuple[int, ...]
 
 
 class _File(_Record):
-    """How an untouched file can be told from a changed one."""
+    """Size and checksum of a file, to detect changes."""
 
     size: int
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class _Shard(_Record):
-    arrays: dict[str, _Kind]
+    arrays: dict[str, _RowType]
     files: dict[str, _File]  # array name -> its file in this shard
 
 
@@ -74,7 +80,7 @@ class _Manifest(_Record):
     settings: dict[str, Any]
     total: int = Field(ge=1)
     shard: int = Field(ge=1)
-    arrays: dict[str, _Kind] | None = None  # None until the cache is complete
+    arrays: dict[str, _RowType] | None = None  # None until the cache is complete
     files: list[dict[str, _File]] | None = None  # per shard
 
     @property
@@ -82,11 +88,11 @@ class _Manifest(_Record):
         return -(-self.total // self.shard)
 
     def span(self, number: int) -> tuple[int, int]:
-        """The rows of a shard."""
+        """The first row of a shard and the row after its last."""
         return number * self.shard, min((number + 1) * self.shard, self.total)
 
     def unwritten(self, folder: Path) -> list[int]:
-        return [number for number in range(self.shards) if not _place(folder, number).is_dir()]
+        return [number for number in range(self.shards) if not _shard_folder(folder, number).is_dir()]
 
 
 def write_cache(
@@ -98,15 +104,14 @@ def write_cache(
     shard: int = 1024,
     progress: Callable[[int, int], None] | None = None,
 ) -> Cache:
-    """Makes what is missing of a cache and opens it.
+    """Compute the missing shards of a cache, and open it.
 
-    `make(start, stop)` gives the rows `start` to `stop` of every array, by name. It must depend on nothing but these
-    and on `settings`, which is what tells this cache from another: world, seed, image size, version of the renderer.
-    Settings that differ from those of an existing cache are refused.
+    `make(start, stop)` returns rows `start` to `stop` of every array, by name. It must depend only on these and on
+    `settings`, which identify the cache: world, seed, image size, version of the renderer. An existing cache with
+    different settings raises an InputError.
 
-    It may be killed at any moment, and several processes may run it at once: shards that are there are not made
-    again. A full disk ends it in one sentence and leaves what was written. `progress(done, total)` is called after
-    every shard.
+    It may be killed at any moment, and several processes may run it at once: existing shards are not computed again. A
+    full disk raises an InputError and keeps finished shards. `progress(done, total)` is called after every shard.
 
     >>> import numpy as np, tempfile
     >>> def squares(start: int, stop: int) -> dict[str, np.ndarray]:
@@ -117,48 +122,48 @@ def write_cache(
     (10, [81, 0, 9])
     """
     folder = Path(folder)
-    manifest = _begun(folder, _wanted(settings, total, shard))
+    manifest = _start_or_continue(folder, _new_manifest(settings, total, shard))
     if manifest.files is None or manifest.unwritten(folder):
         done: list[_Shard] = []
         for number in range(manifest.shards):
             start, stop = manifest.span(number)
-            place = _place(folder, number)
-            if not place.is_dir():
-                arrays = _checked(make(start, stop), stop - start)
-                with disk_trouble_named(folder), new_folder(place) as temporary:
+            shard_folder = _shard_folder(folder, number)
+            if not shard_folder.is_dir():
+                arrays = _check_arrays(make(start, stop), stop - start)
+                with explain_write_errors(folder), new_folder(shard_folder) as temporary:
                     _write_shard(temporary, arrays)
-            done.append(_finished(place, done))
+            done.append(_shard_record(shard_folder, done))
             if progress is not None:
                 progress(stop, manifest.total)
         complete = manifest.model_copy(update={"arrays": done[0].arrays, "files": [part.files for part in done]})
-        with disk_trouble_named(folder):
+        with explain_write_errors(folder):
             _write_manifest(folder, complete, replace=True)
             drop_leftovers(folder)
     return open_cache(folder)
 
 
 def open_cache(folder: str | Path, *, verify: bool = True) -> Cache:
-    """A complete cache, mapped into memory.
+    """Open a complete cache, memory-mapped.
 
-    A file that was truncated is always noticed, one that was changed if `verify` is true: every file is then read
-    once and its SHA-256 compared, at about the speed of the disk.
+    Truncated files are always detected; changed files only with `verify`, which reads every file once and compares its
+    SHA-256, at about the speed of the disk.
     """
     folder = Path(folder)
-    with reading_trouble_named(folder):
+    with explain_read_errors(folder):
         if not (folder / _MANIFEST).is_file():
-            raise InputError(f"{folder}: there is no cache here; a cache has a {_MANIFEST}")
-    manifest = _read(folder / _MANIFEST, _Manifest)
+            raise InputError(f"{folder}: there is no cache here ({_MANIFEST} is missing)")
+    manifest = _read_record(folder / _MANIFEST, _Manifest)
     if manifest.arrays is None or manifest.files is None:
-        with reading_trouble_named(folder):
+        with explain_read_errors(folder):
             finished = manifest.shards - len(manifest.unwritten(folder))
-        raise InputError(f"{folder}: only {finished} of {manifest.shards} shards are there; write_cache makes the rest")
+        raise InputError(f"{folder}: only {finished} of {manifest.shards} shards exist; write_cache computes the rest")
     names = manifest.arrays.keys()
-    whole = len(manifest.files) == manifest.shards and all(files.keys() == names for files in manifest.files)
-    if not whole or not names or not all(_NAME.fullmatch(name) for name in names):
-        raise InputError(f"{folder / _MANIFEST}: is damaged: its parts do not fit together")
+    complete = len(manifest.files) == manifest.shards and all(files.keys() == names for files in manifest.files)
+    if not complete or not names or not all(_NAME.fullmatch(name) for name in names):
+        raise InputError(f"{folder / _MANIFEST}: is damaged: its parts are inconsistent")
     cache = Cache(folder, manifest)
     parts = [(number, name) for number in range(manifest.shards) for name in names]
-    with ThreadPoolExecutor(4) as pool:  # hashing leaves the interpreter free
+    with ThreadPoolExecutor(4) as pool:  # hashing releases the GIL
         list(pool.map(lambda part: _check_file(cache._path(*part), cache._file(*part), verify=verify), parts))
     for part in parts:
         cache._map(*part)
@@ -169,7 +174,7 @@ def open_cache(folder: str | Path, *, verify: bool = True) -> Cache:
 class Cache:
     """The arrays of a complete cache by name.
 
-    It can be sent to other processes that see the same folder: the manifest travels, the arrays do not.
+    It can be pickled to other processes that have the same folder: the manifest is sent, the arrays are not.
     """
 
     folder: Path
@@ -180,82 +185,83 @@ class Cache:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the cache was made with."""
+        """The settings that the cache was written with."""
         return json.loads(json.dumps(self.manifest.settings))  # type: ignore[no-any-return]
 
     @property
     def library(self) -> str:
-        """The version of alebrije that began the cache."""
+        """The version of alebrije that started the cache."""
         return self.manifest.library
 
     @property
     def arrays(self) -> tuple[str, ...]:
         """The names of the arrays."""
-        return tuple(self._kinds())
+        return tuple(self._row_types())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._kinds()
+        return name in self._row_types()
 
     def __getitem__(self, name: str) -> CachedArray:
         if name not in self:
             raise InputError(f"{self.folder}: the cache has no {name!r}; it has {', '.join(self.arrays)}")
         return CachedArray(self, name)
 
-    def _kinds(self) -> dict[str, _Kind]:
+    def _row_types(self) -> dict[str, _RowType]:
         return self.manifest.arrays or {}
 
     def _path(self, number: int, name: str) -> Path:
-        return _place(self.folder, number) / f"{name}.npy"
+        return _shard_folder(self.folder, number) / f"{name}.npy"
 
     def _file(self, number: int, name: str) -> _File:
         assert self.manifest.files is not None
         return self.manifest.files[number][name]
 
     def _map(self, number: int, name: str) -> Array:
-        """One array of one shard. The size is looked at each time: a map of a file that shrank ends the process."""
-        path, kind = self._path(number, name), self._kinds()[name]
+        """One array of one shard. The size is checked each time: reading a map of a truncated file kills Python."""
+        path, kind = self._path(number, name), self._row_types()[name]
         start, stop = self.manifest.span(number)
         state = _check_file(path, self._file(number, name), verify=False)
-        return _mapped(path, state, kind.dtype, (stop - start, *kind.shape))
+        return _memory_map(path, state, kind.dtype, (stop - start, *kind.shape))
 
 
 @dataclass(frozen=True, eq=False)
 class CachedArray:
-    """All rows of one array. An index gives a row, a slice or a list of indices gives rows, always copied."""
+    """All rows of one array. An index gives one row; a slice or a list of indices gives rows. Rows are copied."""
 
     cache: Cache
     name: str
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the elements."""
-        return np.dtype(self.cache._kinds()[self.name].dtype)
+        """The dtype of the array."""
+        return np.dtype(self.cache._row_types()[self.name].dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of rows, then the shape of a row."""
-        return len(self.cache), *self.cache._kinds()[self.name].shape
+        return len(self.cache), *self.cache._row_types()[self.name].shape
 
     def __len__(self) -> int:
         return len(self.cache)
 
-    def __getitem__(self, rows: Rows) -> Array:
+    def __getitem__(self, rows: RowIndex) -> Array:
         if isinstance(rows, slice):
             return self._gather(np.arange(len(self))[rows])
         index = np.asarray(rows)
-        if isinstance(rows, int) and index.dtype == object:  # past what 64 bits can hold
-            raise IndexError(f"{self.name!r} has {len(self)} rows; asked for {rows}")
+        if isinstance(rows, int) and index.dtype == object:  # an integer of more than 64 bits
+            raise IndexError(f"{self.name!r} has {len(self)} rows; {rows} is out of range")
         if index.dtype == bool and index.shape == (len(self),):
             index = index.nonzero()[0]
         if index.size == 0:
             index = index.astype(np.int64)
         if index.ndim > 1 or not np.issubdtype(index.dtype, np.integer):
-            raise InputError(f"rows of {self.name!r} are asked for by an integer, a slice or a list of integers")
-        if index.size and not -len(self) <= int(index.min()) <= int(index.max()) < len(self):
-            raise IndexError(f"{self.name!r} has {len(self)} rows; asked for {int(index.min())} to {int(index.max())}")
-        index = index.astype(np.int64)  # not before: a number past its range would become another
-        found = self._gather(np.atleast_1d(index) % len(self))
-        return found if index.ndim else found[0]
+            raise InputError(f"the index of {self.name!r} must be an integer, a slice or a list of integers")
+        low, high = (int(index.min()), int(index.max())) if index.size else (0, 0)
+        if not -len(self) <= low <= high < len(self):
+            raise IndexError(f"{self.name!r} has {len(self)} rows; {low} to {high} is out of range")
+        index = index.astype(np.int64)  # only after the check, because larger numbers would wrap
+        gathered = self._gather(np.atleast_1d(index) % len(self))
+        return gathered if index.ndim else gathered[0]
 
     def __iter__(self) -> Iterator[Array]:
         return (self[row] for row in range(len(self)))
@@ -267,93 +273,90 @@ class CachedArray:
         rows = np.empty((len(index), *self.shape[1:]), self.dtype)
         shard, within = np.divmod(index, self.cache.manifest.shard)
         for number in np.unique(shard):
-            here = np.flatnonzero(shard == number)
-            rows[here] = self.cache._map(int(number), self.name)[within[here]]
+            selected = np.flatnonzero(shard == number)
+            rows[selected] = self.cache._map(int(number), self.name)[within[selected]]
         return rows
 
 
-def _place(folder: Path, number: int) -> Path:
+def _shard_folder(folder: Path, number: int) -> Path:
     return folder / f"{number:05d}"
 
 
-def _wanted(settings: Mapping[str, Any], total: int, shard: int) -> _Manifest:
+def _new_manifest(settings: Mapping[str, Any], total: int, shard: int) -> _Manifest:
     try:
         plain = json.loads(json.dumps(dict(settings), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise InputError(f"settings must be something that JSON can hold ({error})") from error
+        raise InputError(f"settings must be JSON-serialisable ({error})") from error
     total, shard = whole_number("total", total, 1), whole_number("shard", shard, 1)
     return _Manifest(library=__version__, settings=plain, total=total, shard=shard)
 
 
-def _begun(folder: Path, wanted: _Manifest) -> _Manifest:
-    """The manifest of the folder, which is written if there is none and refused if it is another's."""
+def _start_or_continue(folder: Path, wanted: _Manifest) -> _Manifest:
+    """The manifest of the folder, written if there is none; an InputError if it belongs to another cache."""
     path = folder / _MANIFEST
-    with disk_trouble_named(folder):
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             if all(is_leftover(item) for item in folder.iterdir()):
                 _write_manifest(folder, wanted, replace=False)
-            elif not path.exists():  # else another process has begun the cache in between
-                raise InputError(f"{folder}: holds other things; a cache needs a folder of its own")
-    found = _read(path, _Manifest)
-    differing = [name for name in ("settings", "total", "shard") if getattr(found, name) != getattr(wanted, name)]
-    if differing:
-        name = differing[0]
-        if name == "total":
-            there = f"{folder}: holds a cache of {found.total:,} rows, which cannot become one of {wanted.total:,}"
-            raise InputError(f"{there}; choose another folder, where the rows in common will be the same")
-        were, are = _difference(getattr(found, name), getattr(wanted, name))
-        raise InputError(f"{folder}: was written with other {name}: {were} there, {are} here")
-    if found.library != wanted.library and (found.files is None or found.unwritten(folder)):
+            elif not path.exists():  # otherwise another process has just started the cache
+                raise InputError(f"{folder}: is not empty; a cache needs its own folder")
+    stored = _read_record(path, _Manifest)
+    check_same_settings(folder, stored.settings, wanted.settings)
+    if stored.total != wanted.total:
+        fault = f"{folder}: holds a cache of {stored.total:,} rows, which cannot become {wanted.total:,}"
+        raise InputError(f"{fault}; choose another folder (the common rows will be the same)")
+    if stored.shard != wanted.shard:
+        raise InputError(f"{folder}: was written with different shard: {stored.shard} there, {wanted.shard} here")
+    if stored.library != wanted.library and (stored.files is None or stored.unwritten(folder)):
         raise InputError(
-            f"{folder}: was begun by alebrije {found.library} and this is {wanted.library}; remove it to start again"
+            f"{folder}: was started by alebrije {stored.library}, but this is {wanted.library}; remove it to start over"
         )
-    return found
+    return stored
 
 
 def _write_manifest(folder: Path, manifest: _Manifest, *, replace: bool) -> None:
-    """Writes the manifest, unless another process has finished the cache and cleared away what this one wrote."""
+    """Write the manifest, unless another process has completed the cache and removed this one's temporary file."""
     path = folder / _MANIFEST
     try:
         write_atomically(path, manifest.model_dump_json(indent=1), replace=replace)
     except FileNotFoundError:
-        if not path.is_file() or _read(path, _Manifest).files is None:
+        if not path.is_file() or _read_record(path, _Manifest).files is None:
             raise
 
 
-def _difference(found: Any, wanted: Any) -> tuple[str, str]:
-    """Both in JSON, without what they have in common."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        keys = [key for key in {**found, **wanted} if found.get(key, ...) != wanted.get(key, ...)]
-        found, wanted = ({key: side[key] for key in keys if key in side} for side in (found, wanted))
-    return json.dumps(found), json.dumps(wanted)
+def check_same_settings(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise an InputError that shows the settings in which a folder differs from what is wanted."""
+    if keys := [key for key in {**stored, **wanted} if stored.get(key, ...) != wanted.get(key, ...)]:
+        old, new = (json.dumps({key: side[key] for key in keys if key in side}) for side in (stored, wanted))
+        raise InputError(f"{folder}: was written with different settings: {old} there, {new} here")
 
 
-def _checked(made: Mapping[str, npt.ArrayLike], rows: int) -> dict[str, Array]:
-    if not isinstance(made, Mapping):
-        raise InputError(f"make must give arrays by name, not {type(made).__name__}")
-    if not made:
-        raise InputError("make gave no arrays")
+def _check_arrays(returned: Mapping[str, npt.ArrayLike], rows: int) -> dict[str, Array]:
+    if not isinstance(returned, Mapping):
+        raise InputError(f"make must return a mapping of arrays, not {type(returned).__name__}")
+    if not returned:
+        raise InputError("make returned no arrays")
     arrays = {}
-    for name, values in made.items():
+    for name, values in returned.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InputError(f"make gave an array named {name!r}; names are lower-case letters, digits and underscores")
+            raise InputError(f"make returned an array {name!r}; names are lower-case letters, digits and underscores")
         try:
             array = np.asarray(values)
-        except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors that numpy cannot hold
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors that numpy cannot convert
             reason = " ".join(str(error).split())
-            raise InputError(f"make gave {name!r} of which numpy cannot make an array ({reason})") from error
-        array = np.ascontiguousarray(array).reshape(array.shape)  # the former makes a row of a number
+            raise InputError(f"make returned {name!r}, which numpy cannot convert to an array ({reason})") from error
+        array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray turns a scalar into a row
         if array.dtype.kind not in "biuf":
-            raise InputError(f"make gave {name!r} of the type {array.dtype}; a cache holds numbers")
+            raise InputError(f"make returned {name!r} with dtype {array.dtype}; a cache holds numbers")
         if array.ndim == 0 or len(array) != rows:
-            raise InputError(f"make gave {name!r} of the shape {list(array.shape)} where {rows} rows were asked for")
+            raise InputError(f"make returned {name!r} with shape {list(array.shape)}, but {rows} rows were requested")
         arrays[name] = array
     return arrays
 
 
-class _Hashing:
-    """A file that keeps the SHA-256 and the number of the bytes that went through it."""
+class _HashingFile:
+    """A file that counts and hashes (SHA-256) the bytes written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.sha, self.size = file, hashlib.sha256(), 0
@@ -365,60 +368,60 @@ class _Hashing:
 
 
 def _write_shard(folder: Path, arrays: Mapping[str, Array]) -> None:
-    kinds, files = {}, {}
+    row_types, files = {}, {}
     for name, array in arrays.items():
         with (folder / f"{name}.npy").open("wb") as file:
-            hashing = _Hashing(file)
+            hashing = _HashingFile(file)
             np.lib.format.write_array(hashing, array, allow_pickle=False)
-        kinds[name] = _Kind(dtype=array.dtype.str, shape=array.shape[1:])
+        row_types[name] = _RowType(dtype=array.dtype.str, shape=array.shape[1:])
         files[name] = _File(size=hashing.size, sha256=hashing.sha.hexdigest())
-    (folder / _SHARD).write_text(_Shard(arrays=kinds, files=files).model_dump_json(indent=1))
+    (folder / _SHARD).write_text(_Shard(arrays=row_types, files=files).model_dump_json(indent=1))
 
 
-def _finished(place: Path, before: list[_Shard]) -> _Shard:
-    """What a shard says of itself, if it fits the first."""
-    shard = _read(place / _SHARD, _Shard)
+def _shard_record(shard_folder: Path, before: list[_Shard]) -> _Shard:
+    """The record of a written shard, checked against the first."""
+    shard = _read_record(shard_folder / _SHARD, _Shard)
     if before and shard.arrays != before[0].arrays:
-        raise InputError(f"{place}: has other arrays than the first shard; make must always give the same")
+        raise InputError(f"{shard_folder}: has different arrays than the first shard; make must always return the same")
     return shard
 
 
-def _read(path: Path, kind: type[_R]) -> _R:
+def _read_record(path: Path, kind: type[_R]) -> _R:
+    with explain_read_errors(path):
+        content = path.read_bytes()
     try:
-        return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        return kind.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise InputError(f"{path}: is damaged, or not of a cache ({place}: {first['msg']})") from error
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(f"{path}: is damaged, or not of a cache ({field}: {first['msg']})") from error
 
 
 def _check_file(path: Path, file: _File, *, verify: bool) -> tuple[int, int]:
-    """Refuses a file that is not as it was written; gives what tells it from a later one of the same name."""
-    again = f"remove the folder {path.parent.name} and write_cache makes it again"
+    """Raise an InputError if a file has changed; return its inode and modification time."""
+    again = f"remove the folder {path.parent.name}, and write_cache will compute it again"
     try:
         state = path.stat()
         if state.st_size != file.size:
-            raise InputError(f"{path}: has {state.st_size} bytes where {file.size} were written; {again}")
+            raise InputError(f"{path}: has {state.st_size} bytes, but {file.size} were written; {again}")
         if verify:
             with path.open("rb") as opened:
                 digest = hashlib.file_digest(opened, "sha256").hexdigest()
             if digest != file.sha256:
-                raise InputError(f"{path}: was changed since it was written, its SHA-256 differs; {again}")
+                raise InputError(f"{path}: has changed since it was written (its SHA-256 differs); {again}")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}; {again}") from error
     return state.st_ino, state.st_mtime_ns
 
 
-@lru_cache(maxsize=_OPEN_MAPS)
-def _mapped(path: Path, state: tuple[int, int], dtype: str, shape: tuple[int, ...]) -> Array:
-    """A file mapped into memory, if its header says what the manifest says; `state` only tells files apart."""
+@lru_cache(maxsize=256)  # each map holds a file descriptor; a process often has 1,024 at most
+def _memory_map(path: Path, state: tuple[int, int], dtype: str, shape: tuple[int, ...]) -> Array:
+    """A memory-mapped file whose header matches the manifest; `state` only distinguishes versions of the file."""
     try:
         array = np.load(path, allow_pickle=False, mmap_mode="r")
     except Exception as error:
         raise InputError(f"{path}: is not an array file ({type(error).__name__})") from error
     fits = isinstance(array, np.memmap) and array.dtype.str == dtype and array.shape == shape
     if not fits or not array.flags.c_contiguous:
-        raise InputError(f"{path}: is not the array of {dtype} and shape {list(shape)} that the manifest tells of")
+        raise InputError(f"{path}: is not an array of dtype {dtype} and shape {list(shape)}, as the manifest says")
     return array  # type: ignore[no-any-return]

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from alebrije.data.checks import whole_number
+from alebrije.arrays import Array, Bytes, Flags
+from alebrije.checks import whole_number
 from alebrije.data.tfrecord import ByteStrings, Feature, parse_example, read_records
 from alebrije.errors import InputError
 
-Array = npt.NDArray[Any]
 _T = TypeVar("_T", bound=np.generic)
 
 _CLEVR_REAL: dict[str, tuple[int, ...]] = {"x": (), "y": (), "z": (), "rotation": (), "pixel_coords": (3,)}
@@ -28,9 +28,9 @@ _SPRITES_REAL = ("x", "y", "shape", "orientation", "scale")
 
 @dataclass(frozen=True, eq=False)
 class ObjectImages:
-    """Images of several objects, the entity that each pixel shows, and what is known of every entity.
+    """Images of several objects, the entity of each pixel, and the attributes of every entity.
 
-    Entity 0 is the background; entities that a scene does not have are not visible, and their attributes are 0.
+    Entity 0 is the background. Entities that a scene does not have are not visible, and their attributes are 0.
     """
 
     images: Tensor  # [B, 3, H, W] uint8
@@ -45,14 +45,14 @@ class ObjectImages:
 def read_clevr_with_masks(
     path: str | Path, limit: int | None = None, *, start: int = 0, check: bool = True
 ) -> ObjectImages:
-    """CLEVR (with masks): 240 x 320 images of 3 to 10 objects, 11 entities with the background.
+    """CLEVR (with masks): 240 x 320 images of 3 to 10 objects, 11 entities including the background.
 
     Attributes are `x`, `y`, `z`, `rotation` (degrees), `pixel_coords` (column, row, depth), and the codes `size`,
-    `material`, `shape` and `color`, which begin at 1: 0 means that the entity has none. The released file names
-    the values nowhere.
+    `material`, `shape` and `color`, which begin at 1: 0 means that the entity has none. The released file does not name
+    the values.
 
-    The file holds 100,000 images in one GZIP stream: what lies before `start` must be read past, and an image with
-    its masks takes 0.3 MB of memory, so ask for as many as are needed. `check` off skips the checksums.
+    The file holds 100,000 images in one GZIP stream, so everything before `start` must be read and skipped. An image
+    with its masks takes 0.3 MB of memory. Without `check` checksums are not compared.
     """
     return _read(path, limit, start, check, _clevr)
 
@@ -60,20 +60,20 @@ def read_clevr_with_masks(
 def read_multi_dsprites(
     path: str | Path, limit: int | None = None, *, start: int = 0, check: bool = True
 ) -> ObjectImages:
-    """Multi-dSprites: 64 x 64 images of sprites, in any of its variants, which shows in the file.
+    """Multi-dSprites: 64 x 64 images of sprites; the variant is recognised from the file.
 
-    Binarized has 4 entities with the background, coloured sprites on grey 6, coloured sprites on colour 5. Images of
-    the binarized variant have one channel, given here three times. Attributes are `x`, `y`, `shape`, `orientation`,
-    `scale` and `color` (one or three channels), as the file has them.
+    Including the background, the binarized variant has 4 entities, coloured sprites on grey 6, coloured sprites on
+    colour 5. Images of the binarized variant have one channel, repeated here three times. Attributes are `x`, `y`,
+    `shape`, `orientation`, `scale` and `color` (one or three channels), as in the file.
     """
     return _read(path, limit, start, check, _multi_dsprites)
 
 
 @dataclass(frozen=True)
 class _Scene:
-    image: npt.NDArray[np.uint8]  # [3, H, W]
-    labels: npt.NDArray[np.uint8]  # [H, W]
-    visibility: npt.NDArray[np.bool_]  # [E]
+    image: Bytes  # [3, H, W]
+    labels: Bytes  # [H, W]
+    visibility: Flags  # [E]
     attributes: dict[str, Array]  # [E] or [E, D]
 
     def shapes(self) -> list[tuple[int, ...]]:
@@ -98,11 +98,11 @@ def _multi_dsprites(features: Mapping[str, Feature]) -> _Scene:
     side = 64
     entities = len(_floats(features, "visibility", (-1,)))
     if not 1 <= entities <= _MOST_ENTITIES:
-        raise InputError(f"'visibility' tells of {entities} entities where 1 to {_MOST_ENTITIES} were wanted")
+        raise InputError(f"'visibility' has {entities} entities, but must have 1 to {_MOST_ENTITIES}")
     image = _bytes(features, "image", (side, side, -1))
     channels = image.shape[-1]
     if channels not in (1, 3):
-        raise InputError(f"'image' has {channels} channels where 1 or 3 were wanted")
+        raise InputError(f"'image' has {channels} channels, but must have 1 or 3")
     attributes: dict[str, Array] = {name: _floats(features, name, (entities,)) for name in _SPRITES_REAL}
     attributes["color"] = _floats(features, "color", (entities, channels))
     return _Scene(
@@ -113,14 +113,13 @@ def _multi_dsprites(features: Mapping[str, Feature]) -> _Scene:
     )
 
 
-def _labels(masks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """[E, H, W] -> [H, W]: the entity that has a pixel; the background has what nobody has."""
-    entity: npt.NDArray[np.intp] = masks.argmax(axis=0)
-    return entity.astype(np.uint8)
+def _labels(masks: Bytes) -> Bytes:
+    """[E, H, W] -> [H, W]: the entity of each pixel, or background if there is none."""
+    return np.asarray(masks.argmax(axis=0)).astype(np.uint8)
 
 
-def _bytes(features: Mapping[str, Feature], name: str, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """A feature whose every byte is, in the released files, a string of its own."""
+def _bytes(features: Mapping[str, Feature], name: str, shape: tuple[int, ...]) -> Bytes:
+    """A feature in which the released files store every byte as a separate string."""
     feature = features.get(name)
     if not isinstance(feature, ByteStrings):
         raise InputError(f"has no feature {name!r} of bytes")
@@ -130,7 +129,7 @@ def _bytes(features: Mapping[str, Feature], name: str, shape: tuple[int, ...]) -
 def _floats(features: Mapping[str, Feature], name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     feature = features.get(name)
     if not isinstance(feature, np.ndarray) or feature.dtype != np.float32:
-        raise InputError(f"has no feature {name!r} of real numbers")
+        raise InputError(f"has no feature {name!r} of floats")
     return _shaped(feature.astype(np.float32, copy=False), name, shape)
 
 
@@ -139,7 +138,7 @@ def _shaped(values: npt.NDArray[_T], name: str, shape: tuple[int, ...]) -> npt.N
         return values.reshape(shape)
     except ValueError as error:
         wanted = " x ".join("any" if size < 0 else str(size) for size in shape)
-        raise InputError(f"{name!r} has {len(values)} values where {wanted} were wanted") from error
+        raise InputError(f"{name!r} has {len(values)} values, but must have {wanted}") from error
 
 
 def _read(
@@ -153,9 +152,9 @@ def _read(
         try:
             scene = scene_of(parse_example(record))
             if scenes and scene.shapes() != scenes[0].shapes():
-                raise InputError("has other shapes than those before it")
+                raise InputError("its shapes differ from the records before it")
         except InputError as error:
-            raise InputError(f"{path}: record {number} does not fit: {error}") from error
+            raise InputError(f"{path}: record {number} is invalid: {error}") from error
         scenes.append(scene)
     if not scenes:
         raise InputError(f"{path}: holds no record {start}" if start else f"{path}: holds no records")

@@ -1,38 +1,34 @@
-"""What is measured: pure functions on arrays, one record per metric.
+"""Metrics: pure functions on arrays, one file and one record per metric.
 
-Functions take numpy arrays or torch tensors and answer in kind; they never change their input. `catalog` has every
-metric's record: what it needs, its range and direction, what it cites, which invariances it promises.
+Functions take numpy arrays or torch tensors, return the same kind, and never change their input. `catalog` has the
+record of every metric: its inputs, range, direction, citation and invariances.
 """
+# ruff: noqa: I001  (the catalog keeps the order of these imports)
 
-from alebrije.metrics.grouping import (  # isort: skip  (the catalog keeps the order of these imports)
-    adjusted_mutual_information,
-    adjusted_rand_index,
-    adjusted_rand_precision,
-    adjusted_rand_recall,
-    labels_from_masks,
-    mean_best_overlap,
-    mean_iou,
-    segmentation_covering,
-)
-from alebrije.metrics.single_neuron import align_neurons, single_neuron_classification  # isort: skip
-from alebrije.metrics.knockout import neuron_knockout  # isort: skip
-from alebrije.metrics.information_gap import modularity, mutual_information_gap  # isort: skip
-from alebrije.metrics.separation import separated_attribute_predictability  # isort: skip
-from alebrije.metrics.importance import dci, med  # isort: skip
-from alebrije.metrics.robustness import interventional_robustness  # isort: skip
-from alebrije.metrics.fixed_factor import beta_vae_score, factor_vae_score  # isort: skip
-from alebrije.metrics.explicit import explicitness  # isort: skip
-from alebrije.metrics.analogy import HARD_NEGATIVES, coat  # isort: skip
-from alebrije.metrics.slots import drop_duplicate_slots, drop_invisible_slots, match_slots  # isort: skip
-from alebrije.metrics.tree import tree_reconstruction_error  # isort: skip
-from alebrije.metrics.imagination import (  # isort: skip
-    alpha_efficiency,
-    generalisation_gap,
-    mean_squared_error,
-    psnr,
-)
-from alebrije.metrics.perceptual import lpips  # isort: skip
-from alebrije.metrics.record import Record, Score, catalog, find, register  # isort: skip
+from alebrije.metrics.ari import adjusted_rand_index, adjusted_rand_precision, adjusted_rand_recall
+from alebrije.metrics.iou import mean_best_overlap, mean_iou, segmentation_covering
+from alebrije.metrics.ami import adjusted_mutual_information
+from alebrije.metrics.masks import labels_from_masks
+from alebrije.metrics.snc import align_neurons, single_neuron_classification
+from alebrije.metrics.nk import neuron_knockout
+from alebrije.metrics.mig import mutual_information_gap
+from alebrije.metrics.modularity import modularity
+from alebrije.metrics.sap import separated_attribute_predictability
+from alebrije.metrics.dci import dci
+from alebrije.metrics.med import med
+from alebrije.metrics.irs import interventional_robustness
+from alebrije.metrics.beta_vae import beta_vae_score
+from alebrije.metrics.factor_vae import factor_vae_score
+from alebrije.metrics.explicitness import explicitness
+from alebrije.metrics.coat import HARD_NEGATIVES, coat
+from alebrije.metrics.slots import drop_duplicate_slots, drop_invisible_slots, match_slots
+from alebrije.metrics.tre import tree_reconstruction_error
+from alebrije.metrics.mse import mean_squared_error
+from alebrije.metrics.psnr import psnr
+from alebrije.metrics.gap import generalisation_gap
+from alebrije.metrics.alpha_efficiency import alpha_efficiency
+from alebrije.metrics.lpips import lpips
+from alebrije.metrics.record import Record, Score, catalog, find, register
 
 __all__ = [
     "HARD_NEGATIVES",

@@ -1,24 +1,41 @@
-"""How often each true label meets each predicted label, image by image, in exact integers."""
+"""Count how often each true label occurs with each predicted label, per image, in exact integers.
+
+The grouping metrics take integer label maps [B, H, W], or [B, T, H, W] where a video counts as one image of
+T x H x W pixels, and return one value per image. Pixels whose true label is `ignore` are left out; ``ignore=0`` gives
+the foreground forms (FG-ARI and so on). An image with no pixels left gets NaN and an `UndefinedMetricWarning`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
-from alebrije.errors import InputError
-from alebrije.metrics.arrays import Array, Floats, Integers, to_numpy
+from alebrije.arrays import ArrayOrTensor, Floats, Integers, to_numpy
+from alebrije.errors import InputError, UndefinedMetricWarning
+from alebrije.metrics.inputs import answer_like
+from alebrije.metrics.record import register
 
-SMALL_TABLE = 1 << 16  # cells: labels that span no more are counted as they are, without ranking them
-LARGE_TABLE = 1 << 24  # cells: metrics that need the whole table of an image refuse more
+MAPS = ("true", "pred")
+grouping_metric = partial(
+    register,
+    instrument="grouping",
+    inputs=MAPS,
+    invariances=("sample order", "label permutation", "batch split", "dtype", "device"),
+)
+SMALL_TABLE = 1 << 16  # cells: labels that span no more are counted without ranking them first
+LARGE_TABLE = 1 << 24  # cells: metrics that need the full table of an image refuse larger ones
 
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Per image [B]: pairs of pixels that are together in both maps, in the truth, in the prediction, in all."""
+    """Numbers of pixel pairs per image [B]: together in both maps, in the truth, in the prediction; all pairs."""
 
     both: Floats
     true: Floats
@@ -27,9 +44,9 @@ class PairCounts:
     pixels: Integers
 
 
-def check_label_maps(true: Array, pred: Array) -> None:
-    """Refuses anything but two integer label maps [B, H, W] or [B, T, H, W] of one shape."""
-    for name, labels in (("true", true), ("pred", pred)):
+def check_label_maps(true: ArrayOrTensor, pred: ArrayOrTensor) -> None:
+    """Raise an InputError unless both are integer label maps [B, H, W] or [B, T, H, W] of the same shape."""
+    for name, labels in zip(MAPS, (true, pred), strict=True):
         if not isinstance(labels, (np.ndarray, torch.Tensor)):
             raise InputError(f"{name} must be a numpy array or a torch tensor, got {type(labels).__name__}")
         if labels.ndim not in (3, 4):
@@ -40,38 +57,22 @@ def check_label_maps(true: Array, pred: Array) -> None:
         if not _holds_integers(labels):
             raise InputError(f"{name} must hold integer labels, got dtype {labels.dtype}")
     if tuple(true.shape) != tuple(pred.shape):
-        raise InputError(f"true and pred must have one shape, got {list(true.shape)} and {list(pred.shape)}")
+        raise InputError(f"true and pred must have the same shape, got {list(true.shape)} and {list(pred.shape)}")
     if true.shape[0] == 0:
         raise InputError("true and pred must hold at least one image")
 
 
-def _holds_integers(labels: Array) -> bool:
+def _holds_integers(labels: ArrayOrTensor) -> bool:
     if isinstance(labels, torch.Tensor):
         return not (labels.is_floating_point() or labels.is_complex())
     return labels.dtype.kind in "iub"
 
 
-def contingency_tables(true: Array, pred: Array, ignore: int | None) -> Iterator[Integers]:
-    """One table [true labels, predicted labels] of pixel counts per image; empty rows and columns may occur."""
-    check_label_maps(true, pred)
-    for row_true, row_pred in _kept_pixels(_rows(true), _rows(pred), ignore):
-        if _fits(row_true, row_pred, SMALL_TABLE):
-            yield _table(row_true, row_pred)
-            continue
-        ranks = _ranks(row_true), _ranks(row_pred)
-        if not _fits(*ranks, LARGE_TABLE):
-            kinds = [int(rank.max()) + 1 for rank in ranks]
-            raise InputError(
-                f"an image has {kinds[0]} true and {kinds[1]} predicted labels: too many to compare them all"
-            )
-        yield _table(*ranks)
-
-
-def pair_counts(true: Array, pred: Array, ignore: int | None) -> PairCounts:
-    """Counts of pixel pairs per image, from a table or, where labels span many integers, from the cells that occur."""
+def pair_counts(true: ArrayOrTensor, pred: ArrayOrTensor, ignore: int | None) -> PairCounts:
+    """Count pixel pairs per image, from a table or, if labels span many integers, from the label pairs that occur."""
     check_label_maps(true, pred)
     pairs, pixels = [], []
-    for row_true, row_pred in _kept_pixels(_rows(true), _rows(pred), ignore):
+    for row_true, row_pred in _kept_pixels(_flatten(true), _flatten(pred), ignore):
         if _fits(row_true, row_pred, SMALL_TABLE):
             table = _table(row_true, row_pred)
             counts = table, table.sum(1), table.sum(0)
@@ -83,12 +84,53 @@ def pair_counts(true: Array, pred: Array, ignore: int | None) -> PairCounts:
     return PairCounts(both, in_true, in_pred, _pairs(np.array(pixels, dtype=np.float64)), np.array(pixels))
 
 
+def score_tables(
+    true: ArrayOrTensor, pred: ArrayOrTensor, ignore: int | None, score: Callable[[Integers], float]
+) -> Any:
+    """Apply `score` to the contingency table of each image, without empty rows and columns."""
+    check_label_maps(true, pred)
+    values, pixels = [], []
+    for labels in _kept_pixels(_flatten(true), _flatten(pred), ignore):
+        table = _full_table(*labels)
+        table = table[table.any(1)][:, table.any(0)]
+        pixels.append(int(table.sum()))
+        values.append(score(table) if table.size else np.nan)
+    return answer_per_image(true, np.array(values, dtype=np.float64), pixels, stacklevel=4)
+
+
+def answer_per_image(
+    reference: ArrayOrTensor, values: Floats, pixels: Integers | list[int], stacklevel: int = 3
+) -> Any:
+    """Values [B] as the caller's kind of array, with NaN and a warning for images that have no pixels left."""
+    empty = np.asarray(pixels) == 0
+    values = np.where(empty, np.nan, values)
+    if empty.any():
+        warnings.warn(
+            f"{int(empty.sum())} of {len(values)} images have no pixels left to score: their values are NaN",
+            UndefinedMetricWarning,
+            stacklevel=stacklevel,
+        )
+    return answer_like(reference, values)
+
+
+def _full_table(true: Integers, pred: Integers) -> Integers:
+    """Pixel counts [true labels, predicted labels] of an image; rows and columns may be empty."""
+    if not _fits(true, pred, SMALL_TABLE):
+        true, pred = _ranks(true), _ranks(pred)
+        if not _fits(true, pred, LARGE_TABLE):
+            raise InputError(
+                f"an image has {true.max() + 1} true and {pred.max() + 1} predicted labels: "
+                "too many to compare them all"
+            )
+    return _table(true, pred)
+
+
 def _pairs(count: Floats) -> Floats:
     return count * (count - 1) / 2
 
 
-def _rows(labels: Array) -> Integers:
-    """One row of pixels per image; unsigned 64-bit labels keep their bits, so different ones stay different."""
+def _flatten(labels: ArrayOrTensor) -> Integers:
+    """Labels [B, pixels]; uint64 labels are viewed as int64, so that different labels stay different."""
     values = to_numpy(labels)
     values = values.reshape(values.shape[0], math.prod(values.shape[1:]))
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -96,19 +138,19 @@ def _rows(labels: Array) -> Integers:
 
 
 def _bound(labels: Integers) -> int:
-    """A number above all labels, at most twice the greatest, found in one pass; 2**64 if any is negative."""
+    """A number above all labels, at most twice the largest, found in one pass; 2**64 if any label is negative."""
     bits = int(np.bitwise_or.reduce(labels))
     return bits + 1 if bits >= 0 else 1 << 64
 
 
 def _kept_pixels(true: Integers, pred: Integers, ignore: int | None) -> Iterator[tuple[Integers, Integers]]:
-    left_out = None if ignore is None else (int(ignore) + 2**63) % 2**64 - 2**63  # as `_rows` reads unsigned labels
+    if ignore is None:
+        yield from zip(true, pred, strict=True)
+        return
+    ignored = (int(ignore) + 2**63) % 2**64 - 2**63  # uint64 viewed as int64
     for row_true, row_pred in zip(true, pred, strict=True):
-        if left_out is None:
-            yield row_true, row_pred
-        else:
-            keep = row_true != left_out
-            yield row_true[keep], row_pred[keep]
+        keep = row_true != ignored
+        yield row_true[keep], row_pred[keep]
 
 
 def _ranks(labels: Integers) -> Integers:
@@ -120,7 +162,7 @@ def _fits(true: Integers, pred: Integers, cells: int) -> bool:
 
 
 def _table(true: Integers, pred: Integers) -> Integers:
-    """Counts of each pair of labels, none of them negative."""
+    """Counts of each pair of labels; no label may be negative."""
     rows, columns = _bound(true), _bound(pred)
     cells = true.astype(np.int64, copy=False) * columns
     cells += pred
@@ -128,6 +170,6 @@ def _table(true: Integers, pred: Integers) -> Integers:
 
 
 def _sparse_counts(true: Integers, pred: Integers) -> tuple[Integers, Integers, Integers]:
-    """How many pixels each pair of labels, each true and each predicted label has, of those that occur."""
+    """Pixels of each pair of labels that occurs, of each true label, and of each predicted label."""
     columns = int(pred.max(initial=0)) + 1
     return np.unique(true * columns + pred, return_counts=True)[1], np.bincount(true), np.bincount(pred)

@@ -1,25 +1,31 @@
-"""One record per metric: what it is called, what it needs, what it promises. The records are the catalog."""
+"""One record per metric: its name, its inputs, its range, its invariances. Together they are the catalog."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, Self, TypeVar
 
+import numpy as np
+import torch
+
+from alebrije.arrays import ArrayOrTensor, Floats
 from alebrije.errors import InputError
-from alebrije.named import object_named
+from alebrije.imports import import_object
+from alebrije.metrics.inputs import answer_like
+from alebrije.metrics.reasons import mean_of_defined
+from alebrije.suggest import closest
 
-Instrument = Literal["grouping", "neurons", "analogy", "imagination"]
 Direction = Literal["higher", "lower"]
 Invariance = Literal[
     "sample order",  # the same rows, images or cases in another order
     "neuron permutation",  # the same neurons in another order
-    "slot permutation",  # the same slots in another order, in each scene its own
+    "slot permutation",  # the same slots in another order, different in each scene
     "label permutation",  # the same segments or classes under other integers
     "scaling",  # all codes times a positive number
-    "batch split",  # the values of a batch are those of its halves
+    "batch split",  # a batch gives the same values as its two halves
     "dtype",  # float32 and float64, int32 and int64 agree to single precision
     "device",  # CPU and an accelerator agree to single precision
 ]
@@ -27,12 +33,12 @@ Invariance = Literal[
 
 @dataclass(frozen=True)
 class Record:
-    """What a user, a table and the test suite need to know of a metric."""
+    """What users, tables and the test suite need to know about a metric."""
 
     name: str
     function: Callable[..., Any]
     title: str
-    instrument: Instrument
+    instrument: str
     inputs: tuple[str, ...]
     range: tuple[float, float]
     direction: Direction
@@ -40,23 +46,23 @@ class Record:
     invariances: frozenset[Invariance]
     settings: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
-    costly: bool = False  # takes seconds: not scored again on resampled rows unless the user asks
+    costly: bool = False  # takes seconds: rows are resampled for an interval only on request
 
     @property
     def all_settings(self) -> dict[str, Any]:
-        """The settings of a plain call: this record's, and the function's defaults for the rest."""
+        """The settings of a call without arguments: the function's defaults, overridden by this record's."""
         parameters = inspect.signature(self.function).parameters.values()
         defaults = {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.inputs}
         return {**defaults, **self.settings}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The metric, with the settings of this record unless the call says otherwise."""
+        """Call the metric with the settings of this record, overridden by `kwargs`."""
         return self.function(*args, **{**self.settings, **kwargs})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Score:
-    """A metric's answer: the headline number, why it is not a number if it is not, and how it was made."""
+    """The result of a metric: the headline number, a reason if it is NaN or partial, and the settings used."""
 
     score: float
     reason: str | None = None
@@ -64,8 +70,38 @@ class Score:
 
     @property
     def cases(self) -> Any | None:
-        """Values whose mean is `score`, where there are such; resampling them gives its uncertainty."""
+        """Values whose mean is `score`, to resample for its interval; None if the score is not a mean."""
         return None
+
+    @classmethod
+    def like(
+        cls, reference: ArrayOrTensor, score: float, reason: str | None, settings: Mapping[str, Any], **details: Any
+    ) -> Self:
+        """A result whose arrays are the same kind as `reference`: tensors on its device, or numpy arrays."""
+        for name, value in details.items():
+            if isinstance(value, (np.ndarray, torch.Tensor)):
+                details[name] = answer_like(reference, value)
+        return cls(score=score, reason=reason, settings=settings, **details)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PerFactorScore(Score):
+    """A score that is the mean of `per_factor` [F]; undefined factors are NaN and left out."""
+
+    per_factor: Any
+
+    @classmethod
+    def mean(
+        cls,
+        reference: ArrayOrTensor,
+        per_factor: Floats,
+        settings: Mapping[str, Any],
+        fault: str = "have a single value",
+        **details: Any,
+    ) -> Self:
+        """The mean over the factors that are defined, with a reason that names the others."""
+        score, reason = mean_of_defined(per_factor, fault)
+        return cls.like(reference, score, reason, settings, per_factor=per_factor, **details)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,7 +113,7 @@ def register(
     name: str,
     *,
     title: str,
-    instrument: Instrument,
+    instrument: str,
     inputs: tuple[str, ...],
     cites: str,
     invariances: tuple[Invariance, ...],
@@ -87,12 +123,12 @@ def register(
     costly: bool = False,
     also: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[F], F]:
-    """Enters the decorated function in the catalog under `name`, unchanged.
+    """Add the decorated function to the catalog under `name`; the function itself does not change.
 
-    `also` enters it under further names, each with the fields of its record that differ, `settings` above all.
+    `also` adds variants by name, each with the fields of its record that differ, such as `settings`.
     """
 
-    def enter(function: F) -> F:
+    def add(function: F) -> F:
         plain = Record(
             name=name,
             function=function,
@@ -113,11 +149,14 @@ def register(
             _CATALOG[record.name] = record
         return function
 
-    return enter
+    return add
+
+
+neuron_metric = partial(register, instrument="neurons", inputs=("codes", "factors"))
 
 
 def catalog() -> dict[str, Record]:
-    """Every metric's record by its short name, in the order of the instruments.
+    """All records by their short names, grouped by instrument.
 
     >>> catalog()["ari"].range
     (-0.5, 1.0)
@@ -126,12 +165,12 @@ def catalog() -> dict[str, Record]:
 
 
 def find(name: str) -> Record:
-    """The record called `name`, by its short name or its function's; an unknown name suggests the nearest.
+    """The record of a metric, by its short name or the name of its function.
 
-    A metric of your own is `package.module:function`, where the function is one that `register` decorates.
+    A metric of your own is `package.module:function`, where `register` decorates the function.
     """
     if ":" in name:
-        return _of_a_stranger(name)
+        return _find_user_metric(name)
     wanted = name.strip().lower().replace("_", "-")
     by_name = dict(_CATALOG)
     for record in _CATALOG.values():
@@ -139,15 +178,15 @@ def find(name: str) -> Record:
             by_name.setdefault(record.function.__name__.replace("_", "-"), record)
     if wanted in by_name:
         return by_name[wanted]
-    near = difflib.get_close_matches(wanted, by_name, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else "; `alebrije metrics` lists them"
-    raise InputError(f"there is no metric called {name!r}{hint}")
+    near = closest(wanted, by_name, cutoff=0.4)
+    hint = f"did you mean {near!r}?" if near else "`alebrije metrics` lists them"
+    raise InputError(f"there is no metric called {name!r}; {hint}")
 
 
-def _of_a_stranger(name: str) -> Record:
+def _find_user_metric(name: str) -> Record:
     module, _, attribute = name.partition(":")
-    function = object_named(module, attribute)
+    function = import_object(module, attribute)
     for record in _CATALOG.values():
         if record.function is function:
             return record
-    raise InputError(f"{name} is no metric; decorate it with alebrije.metrics.register")
+    raise InputError(f"{name} is not a metric; decorate it with alebrije.metrics.register")

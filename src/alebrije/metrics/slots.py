@@ -1,8 +1,8 @@
-"""Slots have no order: matching those of four scenes, and blanking those that repeat or show nothing.
+"""Match the slots of four scenes, which have no order, and blank slots that repeat or are invisible.
 
-The greedy matching of Xie et al. 2022 (Appendix E) takes, again and again, the four unused slots with the smallest
-``||b - a + c - d||``. All those residuals follow from inner products between slots, so they are looked up in K x K
-Gram matrices, for many cases at once; the K^4 sums of one case are never kept longer than one pick.
+The greedy matching of Xie et al. 2022 (Appendix E) repeatedly picks the four unused slots with the smallest
+``||b - a + c - d||``. The residuals follow from inner products between slots, so they are read from K x K Gram
+matrices, for many cases at once. The K^4 sums of a case are kept for one pick only.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from alebrije.arrays import ArrayOrTensor
 from alebrije.errors import InputError
-from alebrije.metrics.arrays import LARGEST, Array, as_tensor, in_kind
-from alebrije.metrics.grouping import labels_from_masks
+from alebrije.metrics.inputs import LARGEST, answer_like, as_tensor, widest_float
+from alebrije.metrics.masks import labels_from_masks
 
-RESIDUALS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}  # 16 MB fit a processor's cache
+RESIDUALS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}  # 16 MB fit the cache of a CPU
 
 
 @dataclass(frozen=True, eq=False)
 class Grams:
-    """Inner products of the slots of four scenes, pair by pair: each field [Q, K, K] for Q quadruples of scenes."""
+    """Inner products between the slots of four scenes; each field is [Q, K, K] for Q quadruples of scenes."""
 
     aa: torch.Tensor
     bb: torch.Tensor
@@ -38,14 +39,17 @@ class Grams:
 
     @classmethod
     def of(cls, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Grams:
-        """Of scenes [Q, K, D] each."""
+        """The inner products of four scenes, each [Q, K, D]."""
         pairs = ((a, a), (b, b), (c, c), (d, d), (a, b), (a, c), (a, d), (b, c), (b, d), (c, d))
         return cls(*(left @ right.transpose(-1, -2) for left, right in pairs))
 
 
 @dataclass(frozen=True, eq=False)
 class SlotMatching:
-    """The slots of each scene in matched order [T, K, D], where they stood [T, 4, K], and the total residual^2 [T]."""
+    """The slots of each scene in matched order [T, K, D], their original indices [T, 4, K], and the cost [T].
+
+    The cost is the squared residual, summed over slots.
+    """
 
     a: Any
     b: Any
@@ -55,8 +59,8 @@ class SlotMatching:
     cost: Any
 
 
-def match_slots(a: Array, b: Array, c: Array, d: Array) -> SlotMatching:
-    """Greedy four-way matching of slots [T, K, D] such that b - a + c - d is small slot by slot.
+def match_slots(a: ArrayOrTensor, b: ArrayOrTensor, c: ArrayOrTensor, d: ArrayOrTensor) -> SlotMatching:
+    """Match slots [T, K, D] of four scenes greedily, so that b - a + c - d is small for each slot.
 
     >>> scene, other = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]), torch.tensor([[[5.0, 5.0], [9.0, 7.0]]])
     >>> match_slots(scene, scene.flip(1), other, other).indices.tolist()
@@ -65,17 +69,17 @@ def match_slots(a: Array, b: Array, c: Array, d: Array) -> SlotMatching:
     scenes = check_scenes({"a": a, "b": b, "c": c, "d": d}, slots=True)
     picks = []
     for part in split_cases(scenes):
-        shift = part[0].mean((0, 1))  # b - a + c - d does not change, and small numbers cancel better
+        shift = part[0].mean((0, 1))  # leaves b - a + c - d unchanged, and small numbers cancel with less rounding
         picks.append(greedy_match(Grams.of(*(scene - shift for scene in part))))
     indices = torch.cat(picks)
     matched = [take_slots(scene, indices[:, i]) for i, scene in enumerate(scenes)]
     residual = matched[1] - matched[0] + matched[2] - matched[3]
-    answers = [in_kind(a, x) for x in (*matched, indices, residual.square().sum((1, 2)))]
+    answers = [answer_like(a, x) for x in (*matched, indices, residual.square().sum((1, 2)))]
     return SlotMatching(**dict(zip(("a", "b", "c", "d", "indices", "cost"), answers, strict=True)))
 
 
 def greedy_match(grams: Grams) -> torch.Tensor:
-    """The slots of a, b, c and d in the order they are picked [Q, 4, K]; of equal residuals the first wins."""
+    """The slots of a, b, c and d in the order they are picked [Q, 4, K]; the first of equal residuals wins."""
     a, b, c, d = (g.diagonal(dim1=1, dim2=2) for g in (grams.aa, grams.bb, grams.cc, grams.dd))
     tables = {
         "ab": a[:, :, None] + b[:, None, :] - 2 * grams.ab,
@@ -86,23 +90,23 @@ def greedy_match(grams: Grams) -> torch.Tensor:
         "cd": -2 * grams.cd,
     }
     cases, slots = a.shape
-    left = dict.fromkeys("abcd", torch.arange(slots, device=a.device).expand(cases, -1))
+    unused = dict.fromkeys("abcd", torch.arange(slots, device=a.device).expand(cases, -1))
     picks = []
     for size in range(slots, 0, -1):
         best = _smallest_residual(tables)
-        place = dict(zip("abcd", torch.unravel_index(best, (size,) * 4), strict=True))
-        picks.append(torch.stack([left[s].gather(1, place[s][:, None])[:, 0] for s in "abcd"], 1))
-        stay = {s: torch.arange(size, device=a.device) != place[s][:, None] for s in "abcd"}
-        left = {s: left[s][stay[s]].view(cases, size - 1) for s in "abcd"}
+        index = dict(zip("abcd", torch.unravel_index(best, (size,) * 4), strict=True))
+        picks.append(torch.stack([unused[s].gather(1, index[s][:, None])[:, 0] for s in "abcd"], 1))
+        kept = {s: torch.arange(size, device=a.device) != index[s][:, None] for s in "abcd"}
+        unused = {s: unused[s][kept[s]].view(cases, size - 1) for s in "abcd"}
         tables = {
-            pair: table[stay[pair[0]][:, :, None] & stay[pair[1]][:, None, :]].view(cases, size - 1, size - 1)
+            pair: table[kept[pair[0]][:, :, None] & kept[pair[1]][:, None, :]].view(cases, size - 1, size - 1)
             for pair, table in tables.items()
         }
     return torch.stack(picks, 2)
 
 
 def _smallest_residual(tables: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The flat index over (a, b, c, d) of the smallest sum of the six tables, for each case."""
+    """The flat index over (a, b, c, d) of the smallest sum of the six tables, per case."""
     abd = tables["ab"][:, :, :, None] + tables["ad"][:, :, None, :] + tables["bd"][:, None, :, :]
     abc = tables["ac"][:, :, None, :] + tables["bc"][:, None, :, :]
     residual = abc[..., None] + tables["cd"][:, None, None]  # [Q, a, b, c, d]
@@ -116,17 +120,18 @@ def take_slots(slots: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
 
 
 def split_cases(scenes: list[torch.Tensor], partners: int = 1) -> list[tuple[torch.Tensor, ...]]:
-    """The same scenes in chunks whose residuals, K^4 for each of `partners` quadruples a case, fit in memory."""
+    """Split scenes so that the residuals of a part, K^4 for each of `partners` quadruples per case, fit in memory."""
     at_once = RESIDUALS_AT_ONCE.get(scenes[0].device.type, RESIDUALS_AT_ONCE["cpu"])
     size = max(at_once // (partners * scenes[0].shape[1] ** 4), 1)
     return list(zip(*(torch.split(scene, size) for scene in scenes), strict=True))
 
 
-def drop_duplicate_slots(slots: Array, cosine: float = 0.955, blank: Array | None = None) -> Any:
-    """Slots [T, K, D] in which any that points almost where an earlier one does is replaced by the blank slot.
+def drop_duplicate_slots(slots: ArrayOrTensor, cosine: float = 0.955, blank: ArrayOrTensor | None = None) -> Any:
+    """Replace slots [T, K, D] with nearly the same direction as an earlier slot by the blank slot.
 
-    0.955 is the released threshold, half the distance of the unit vectors below 0.15. The blank slot is the mean over
-    all slots of the batch, as released, unless `blank` [D] is given (the paper's text: the mean of the other slots).
+    0.955 is the released threshold: half the distance between the unit vectors is below 0.15. The blank slot is the
+    mean over all slots of the batch, as released, unless `blank` [D] is given (in the paper's text it is the mean of
+    the other slots).
 
     >>> drop_duplicate_slots(torch.tensor([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]]), blank=torch.zeros(2)).tolist()
     [[[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]]
@@ -140,11 +145,13 @@ def drop_duplicate_slots(slots: Array, cosine: float = 0.955, blank: Array | Non
     return _blanked(slots, codes, kept, blank)
 
 
-def drop_invisible_slots(slots: Array, masks: Array, least_share: float = 0.0, blank: Array | None = None) -> Any:
-    """Slots [T, K, D] in which any that wins no more than `least_share` of the pixels is replaced by the blank slot.
+def drop_invisible_slots(
+    slots: ArrayOrTensor, masks: ArrayOrTensor, least_share: float = 0.0, blank: ArrayOrTensor | None = None
+) -> Any:
+    """Replace slots [T, K, D] that win no more than `least_share` of the pixels by the blank slot.
 
-    `masks` [T, K, H, W] are the decoder's; a pixel goes to its strongest mask. With the default 0, a slot is invisible
-    if it wins nowhere, as released. `blank` is as in `drop_duplicate_slots`.
+    `masks` [T, K, H, W] come from the decoder; the strongest mask wins a pixel. With the default of 0, a slot is
+    invisible if it wins no pixel, as released. `blank` is as in `drop_duplicate_slots`.
     """
     (codes,) = check_scenes({"slots": slots}, slots=True)
     weights = as_tensor(masks, "masks").to(codes.device)
@@ -158,27 +165,26 @@ def drop_invisible_slots(slots: Array, masks: Array, least_share: float = 0.0, b
     return _blanked(slots, codes, share > least_share, blank)
 
 
-def _blanked(reference: Array, codes: torch.Tensor, kept: torch.Tensor, blank: Array | None) -> Any:
+def _blanked(reference: ArrayOrTensor, codes: torch.Tensor, kept: torch.Tensor, blank: ArrayOrTensor | None) -> Any:
     filler = codes.mean((0, 1)) if blank is None else as_tensor(blank, "blank").to(codes)
     if filler.shape != codes.shape[2:]:
         raise InputError(f"blank must have shape [{codes.shape[2]}], got {list(filler.shape)}")
-    return in_kind(reference, torch.where(kept[:, :, None], codes, filler))
+    return answer_like(reference, torch.where(kept[:, :, None], codes, filler))
 
 
-def check_scenes(named: Mapping[str, Array], slots: bool | None = None) -> list[torch.Tensor]:
-    """The codes of scenes as float64 tensors of one shape: [T, D], or [T, K, D] for slots."""
+def check_scenes(named: Mapping[str, ArrayOrTensor], slots: bool = False) -> list[torch.Tensor]:
+    """The codes of scenes as float64 tensors of one shape: [T, K, D] for `slots`, else [T, D] or [T, K, D]."""
     check_shapes(named, slots)
     scenes = []
     for name, codes in named.items():
-        scenes.append(exact(codes, name))
-        check_numbers(name, int((~scenes[-1].isfinite()).sum()), float(scenes[-1].abs().max()))
+        scenes.append(as_widest(codes, name))
+        check_extremes(name, int((~scenes[-1].isfinite()).sum()), float(scenes[-1].abs().max()))
     return scenes
 
 
-def check_shapes(named: Mapping[str, Array], slots: bool | None = None) -> None:
-    """Refuses codes of scenes that are not all of one shape; nothing is read."""
-    wanted = {True: "[T, K, D]", False: "[T, D]", None: "[T, D] or [T, K, D]"}[slots]
-    dims = {True: (3,), False: (2,), None: (2, 3)}[slots]
+def check_shapes(named: Mapping[str, ArrayOrTensor], slots: bool = False) -> None:
+    """Raise an InputError unless all codes of scenes have the same shape; their values are not read."""
+    wanted, dims = ("[T, K, D]", (3,)) if slots else ("[T, D] or [T, K, D]", (2, 3))
     first, *_ = shapes = {name: list(np.shape(codes)) for name, codes in named.items()}
     for name, shape in shapes.items():
         if len(shape) not in dims or 0 in shape:
@@ -187,15 +193,15 @@ def check_shapes(named: Mapping[str, Array], slots: bool | None = None) -> None:
             raise InputError(f"{name} must have the shape of {first}, {shapes[first]}, got {shape}")
 
 
-def exact(codes: Array, name: str) -> torch.Tensor:
-    """Codes as float64, or as exact as their device can."""
+def as_widest(codes: ArrayOrTensor, name: str) -> torch.Tensor:
+    """Codes as float64, or float32 on MPS, which has no float64."""
     scene = as_tensor(codes, name)
-    return scene.to(torch.float32 if scene.device.type == "mps" else torch.float64)
+    return scene.to(widest_float(scene.device))
 
 
-def check_numbers(name: str, endless: int, largest: float) -> None:
-    """Refuses codes of which so many numbers are not finite, or whose largest is too large."""
-    if endless:
-        raise InputError(f"{name} must be finite: {endless} values are not")
+def check_extremes(name: str, bad: int, largest: float) -> None:
+    """Raise an InputError if `bad` values are not finite, or if the largest is too large."""
+    if bad:
+        raise InputError(f"{name} must be finite: {bad} values are NaN or infinite")
     if largest > LARGEST:
         raise InputError(f"{name} must be smaller than {LARGEST:g} in size, got {largest:.3g}")

@@ -1,4 +1,7 @@
-"""What learns: one file per family, with its losses beside it.
+"""The models: one file per family, with its losses.
+
+The fingerprint of a trained model includes the names of its modules, classes and attributes, and cell keys include the
+fingerprint. Renaming them makes stored results of checkpoints unreachable.
 
 >>> from alebrije import models
 >>> encoder = models.build("beta-vae", channels=1).eval()
@@ -8,6 +11,6 @@ torch.Size([2, 10])
 """
 
 from alebrije.models.catalog import ModelRecord, build, catalog, get
-from alebrije.models.learner import Batch, Imagines, Learner, Losses
+from alebrije.models.learner import Batch, Learner, Losses
 
-__all__ = ["Batch", "Imagines", "Learner", "Losses", "ModelRecord", "build", "catalog", "get"]
+__all__ = ["Batch", "Learner", "Losses", "ModelRecord", "build", "catalog", "get"]

@@ -1,8 +1,8 @@
-"""The augmentations of MoCo v2 on batches of images, on any device: two looks at the same scene.
+"""The augmentations of MoCo v2 on batches of images, on any device.
 
-They are those of SimCLR as Chen et al. 2020 ("Improved Baselines with Momentum Contrastive Learning") took them over:
-crop and resize, colour jitter, greyscale, blur, flip. Each image of a batch draws its own numbers. What is random
-(`Augmentation`) is kept apart from what is drawn (the functions, which take one strength for each image).
+SimCLR's augmentations as adopted by Chen et al. 2020 ("Improved Baselines with Momentum Contrastive Learning"): crop
+and resize, colour jitter, greyscale, blur, flip. `Augmentation` samples the strengths for each image; the functions
+apply given strengths.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from torch import Tensor
 
 from alebrije.errors import InputError
 
-_TRIES = 10  # boxes drawn for a crop before the whole image is taken
-_NO_BLUR = 0.01  # pixels; all the weight of a Gaussian this narrow is on its own pixel, exactly so in float32
+_TRIES = 10  # boxes sampled for a crop before falling back to the whole image
+_NO_BLUR = 0.01  # pixels; in float32 a Gaussian this narrow has all its weight on one pixel
 
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """Random views of images [B, 3, H, W] in 0..1, as MoCo v2 makes them; the defaults are its own.
+    """Random views of images [B, 3, H, W] in 0..1; the defaults are those of MoCo v2.
 
-    - Crop: a box of `smallest_crop` to 1 of the area and 3/4 to 4/3 in shape, resized bilinearly to the whole.
+    - Crop: a box of `smallest_crop` to 1 of the area and aspect ratio 3/4 to 4/3, resized bilinearly to the full size.
     - Colour jitter with probability `jitter_chance`: brightness, contrast and saturation by factors of 1 - `jitter` to
-      1 + `jitter`, hue by up to `hue` turns, always in this order. The original draws the order anew for each image,
-      but the first three commute up to clipping, so only the place of hue is lost.
-    - Greyscale, blur (standard deviation of 0.1 to 2 pixels) and horizontal flip with a chance each.
+      1 + `jitter`, hue by up to `hue` turns, always in this order. The original samples the order for each image, but
+      the first three commute up to clipping, so only the position of hue differs.
+    - Greyscale, blur (standard deviation of 0.1 to 2 pixels) and horizontal flip, each with its own probability.
 
     >>> images = torch.rand(4, 3, 64, 64)
     >>> Augmentation()(images).shape
@@ -45,7 +45,7 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         if not 0 < self.smallest_crop <= 1:
-            raise InputError(f"smallest_crop must be a part of the area, above 0 and up to 1, not {self.smallest_crop}")
+            raise InputError(f"smallest_crop must be a share of the area in (0, 1], not {self.smallest_crop}")
         if not 0 <= self.hue <= 0.5:
             raise InputError(f"hue must be in turns, from 0 to 0.5, not {self.hue}")
         for name in ("jitter", "jitter_chance", "grey_chance", "blur_chance", "flip_chance"):
@@ -54,7 +54,7 @@ class Augmentation:
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
-        """One view of each image, in float32; the numbers come from torch's generator of the device."""
+        """One random view of each image, in float32; random numbers come from torch's generator of the device."""
         count, device = len(images), images.device
 
         def uniform(low: float, high: float) -> Tensor:
@@ -63,7 +63,7 @@ class Augmentation:
         def chosen(chance: float) -> Tensor:
             return torch.rand(count, device=device) < chance
 
-        # A flip mirrors the crop and changes nothing else, so the two take one resampling.
+        # A flip only mirrors the crop, so one resampling does both.
         views = crop(images.float(), random_boxes(count, self.smallest_crop, device), chosen(self.flip_chance))
         jittered = adjust_brightness(views, uniform(1 - self.jitter, 1 + self.jitter))
         jittered = adjust_contrast(jittered, uniform(1 - self.jitter, 1 + self.jitter))
@@ -72,14 +72,14 @@ class Augmentation:
         views = torch.where(_per_image(chosen(self.jitter_chance)), jittered, views)
         views = torch.where(_per_image(chosen(self.grey_chance)), greyscale(views), views)
         sigmas = torch.where(chosen(self.blur_chance), uniform(0.1, 2.0), _NO_BLUR)
-        return gaussian_blur(views, sigmas).clamp(0, 1)  # sums of weights can be one and a rounding error
+        return gaussian_blur(views, sigmas).clamp(0, 1)  # rounding can make the weights sum to slightly more than one
 
 
 def random_boxes(count: int, smallest: float, device: torch.device | None = None) -> Tensor:
-    """Boxes [B, 4] (left, top, width, height, in parts of a square image) of random area, shape and place.
+    """Boxes [B, 4] (left, top, width, height, as shares of a square image) of random area, aspect ratio and position.
 
-    The area is uniform in `smallest` to 1 and the logarithm of width / height in that of 3/4 to 4/3. Boxes that do not
-    fit are drawn again, ten times at most; after that the whole image is taken.
+    The area is uniform in `smallest` to 1 and the logarithm of width / height is uniform between those of 3/4 and 4/3.
+    Of ten samples the first that fits is used, or else the whole image.
     """
     area = torch.rand(count, _TRIES, device=device) * (1 - smallest) + smallest
     log_ratio = (torch.rand(count, _TRIES, device=device) * 2 - 1) * math.log(4 / 3)
@@ -92,13 +92,13 @@ def random_boxes(count: int, smallest: float, device: torch.device | None = None
 
 
 def crop(images: Tensor, boxes: Tensor, flipped: Tensor | None = None) -> Tensor:
-    """The boxes [B, 4] (left, top, width, height, in parts of the image) resized to the whole image, bilinearly.
+    """Resize boxes [B, 4] (left, top, width, height, as shares of the image) bilinearly to the size of the image.
 
-    Where `flipped` [B] is true, left and right change places.
+    Where `flipped` [B] is true, the view is mirrored horizontally.
     """
     height, width = images.shape[2:]
     left, top, wide, high = boxes[:, :, None].unbind(1)  # [B, 1] each
-    across = (torch.arange(width, device=images.device) + 0.5) / width  # centres of pixels, in parts of the box
+    across = (torch.arange(width, device=images.device) + 0.5) / width  # pixel centres, as shares of the box
     down = (torch.arange(height, device=images.device) + 0.5) / height
     if flipped is not None:
         across = torch.where(flipped[:, None], 1 - across, across)
@@ -109,31 +109,31 @@ def crop(images: Tensor, boxes: Tensor, flipped: Tensor | None = None) -> Tensor
 
 
 def greyscale(images: Tensor) -> Tensor:
-    """Luma by the weights of ITU-R BT.601, 0.299 red + 0.587 green + 0.114 blue, in all three channels."""
+    """Luma after ITU-R BT.601, 0.299 red + 0.587 green + 0.114 blue, in all three channels."""
     red, green, blue = images.unbind(1)
     return (0.299 * red + 0.587 * green + 0.114 * blue)[:, None].expand_as(images)
 
 
 def adjust_brightness(images: Tensor, factors: Tensor) -> Tensor:
-    """Images times their factors [B], clipped."""
+    """Multiply images by their factors [B], and clip."""
     return (images * _per_image(factors)).clamp(0, 1)
 
 
 def adjust_contrast(images: Tensor, factors: Tensor) -> Tensor:
-    """Images drawn towards the mean of their greyscale (factors [B] below 1) or away from it, clipped."""
+    """Blend images with their mean grey (factors [B] below 1) or extrapolate away from it, and clip."""
     return _blend(images, greyscale(images).mean((1, 2, 3), keepdim=True), factors)
 
 
 def adjust_saturation(images: Tensor, factors: Tensor) -> Tensor:
-    """Images drawn towards their greyscale (factors [B] below 1) or away from it, clipped."""
+    """Blend images with their greyscale (factors [B] below 1) or extrapolate away from it, and clip."""
     return _blend(images, greyscale(images), factors)
 
 
 def rotate_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Images whose hue, in the sense of HSV, is turned by `turns` [B] of the whole circle."""
+    """Rotate the hue (as in HSV) of images by `turns` [B], in full circles."""
     red, green, blue = images.unbind(1)  # [B, H, W]
     value, chroma = images.amax(1), images.amax(1) - images.amin(1)
-    divisor = torch.where(chroma > 0, chroma, 1.0)  # grey has no hue; any will do
+    divisor = torch.where(chroma > 0, chroma, 1.0)  # grey has no hue, so any divisor will do
     hue = torch.where(
         value == red,
         (green - blue) / divisor,
@@ -145,16 +145,16 @@ def rotate_hue(images: Tensor, turns: Tensor) -> Tensor:
 
 
 def gaussian_blur(images: Tensor, sigmas: Tensor) -> Tensor:
-    """Images blurred with standard deviations [B] in pixels; at the rim the weights inside the image sum to one."""
+    """Blur images with standard deviations [B] in pixels; at the border the weights inside the image sum to one."""
     height, width = images.shape[2:]
-    with torch.autocast(images.device.type, enabled=False):  # half precision would leave bands in smooth images
+    with torch.autocast(images.device.type, enabled=False):  # half precision would cause banding in smooth images
         return _blur_weights(height, sigmas) @ images @ _blur_weights(width, sigmas).mT
 
 
 def _blur_weights(size: int, sigmas: Tensor) -> Tensor:
-    """How much each pixel of a line [B, 1, S, S] takes from each, by rows."""
-    place = torch.arange(size, device=sigmas.device, dtype=sigmas.dtype)
-    distance = (place[:, None] - place[None, :]) / sigmas[:, None, None, None]
+    """Weights [B, 1, S, S] of the pixels of a line (columns) in each blurred pixel (rows)."""
+    position = torch.arange(size, device=sigmas.device, dtype=sigmas.dtype)
+    distance = (position[:, None] - position[None, :]) / sigmas[:, None, None, None]
     return torch.softmax(-0.5 * distance.square(), dim=-1)
 
 

@@ -1,7 +1,7 @@
-"""Autoencoders: plain, beta-VAE, beta-TCVAE and FactorVAE, in the two sizes of Mahon et al. 2024 and of COAT.
+"""Autoencoders: plain, beta-VAE, beta-TCVAE and FactorVAE, with the two networks of Mahon et al. 2024 and of COAT.
 
-`conv64` is the network of Burgess et al. 2018 as YannDubs' disentangling-vae builds it, with which Mahon et al. 2024
-trained their beta-VAE, beta-TCVAE and FactorVAE. `conv128` is that of COAT (Xie et al. 2022), which MoCo shares.
+`conv64` is the network of Burgess et al. 2018 as YannDubs' disentangling-vae builds it. Mahon et al. 2024 trained
+their beta-VAE, beta-TCVAE and FactorVAE with it. `conv128` is the network of COAT (Xie et al. 2022); MoCo shares it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from torch.func import functional_call
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
+from alebrije.models.checks import check_positive
 from alebrije.models.learner import Batch, Losses
 
 ArchitectureName = Literal["conv64", "conv128"]
 Likelihood = Literal["bernoulli", "gaussian"]
 
-SIZES = {"conv64": 64, "conv128": 128}  # pixels a side of the images that each architecture takes
+IMAGE_SIZES = {"conv64": 64, "conv128": 128}  # architecture -> width and height of its images in pixels
 
 
 def build_encoder(architecture: ArchitectureName, channels: int, outputs: int) -> nn.Sequential:
-    """Images [B, channels, S, S] in, numbers [B, outputs] out."""
+    """Build a network from images [B, channels, S, S] to [B, outputs]."""
+    if architecture not in IMAGE_SIZES:
+        raise InputError(f"architecture must be one of {', '.join(IMAGE_SIZES)}, not {architecture!r}")
     if architecture == "conv64":
         network = nn.Sequential(
             *(nn.Conv2d(channels, 32, 4, 2, 1), nn.ReLU()),  # [B, 32, 32, 32]
@@ -37,7 +40,7 @@ def build_encoder(architecture: ArchitectureName, channels: int, outputs: int) -
             *(nn.Linear(256, 256), nn.ReLU()),
             nn.Linear(256, outputs),
         )
-        return _kaiming(network)
+        return _init_kaiming(network)
     return nn.Sequential(
         *(nn.Conv2d(channels, 64, 5, 2, 2), nn.LeakyReLU()),  # [B, 64, 64, 64]
         *(nn.Conv2d(64, 64, 5, 2, 2), nn.LeakyReLU()),  # [B, 64, 32, 32]
@@ -50,7 +53,7 @@ def build_encoder(architecture: ArchitectureName, channels: int, outputs: int) -
 
 
 def build_decoder(architecture: ArchitectureName, channels: int, latents: int) -> nn.Sequential:
-    """Latents [B, latents] in, what becomes images [B, channels, S, S] out."""
+    """Build a network from latents [B, latents] to logits or pixels [B, channels, S, S]."""
     if architecture == "conv64":
         network = nn.Sequential(
             *(nn.Linear(latents, 256), nn.ReLU()),
@@ -62,7 +65,7 @@ def build_decoder(architecture: ArchitectureName, channels: int, latents: int) -
             *(nn.ConvTranspose2d(32, 32, 4, 2, 1), nn.ReLU()),  # [B, 32, 32, 32]
             nn.ConvTranspose2d(32, channels, 4, 2, 1),
         )
-        return _kaiming(network)
+        return _init_kaiming(network)
     return nn.Sequential(
         nn.Linear(latents, 4096),
         nn.Unflatten(1, (64, 8, 8)),
@@ -76,38 +79,38 @@ def build_decoder(architecture: ArchitectureName, channels: int, latents: int) -
 
 
 def build_discriminator(latents: int, width: int, layers: int) -> nn.Sequential:
-    """Latents [B, latents] in, two logits out: drawn together, or each dimension drawn apart."""
+    """Build a network from latents [B, latents] to two logits [B, 2]: sampled jointly, or each dimension shuffled."""
     hidden: list[nn.Module] = []
     for layer in range(layers):
         hidden += [nn.Linear(latents if layer == 0 else width, width), nn.LeakyReLU(0.2)]
-    return _kaiming(nn.Sequential(*hidden, nn.Linear(width, 2)))
+    return _init_kaiming(nn.Sequential(*hidden, nn.Linear(width, 2)))
 
 
-def _kaiming(network: nn.Sequential) -> nn.Sequential:
+def _init_kaiming(network: nn.Sequential) -> nn.Sequential:
     for module in network:
         if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
             nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
     return network
 
 
-def check_images(images: Tensor, architecture: ArchitectureName, channels: tuple[int, ...]) -> None:
-    """Raise unless the images are [B, C, S, S] with a size and a number of channels that the model takes."""
-    size = SIZES[architecture]
+def check_architecture_images(images: Tensor, architecture: ArchitectureName, channels: tuple[int, ...]) -> None:
+    """Raise an InputError unless the images are [B, C, S, S] with S of the architecture and C among `channels`."""
+    size = IMAGE_SIZES[architecture]
     if images.ndim != 4 or images.shape[1] not in channels or images.shape[2:] != (size, size):
-        wanted = " or ".join(f"[B, {c}, {size}, {size}]" for c in channels)
-        raise InputError(f"a model of architecture {architecture!r} takes images {wanted}, not {list(images.shape)}")
+        shapes = " or ".join(f"[B, {c}, {size}, {size}]" for c in channels)
+        raise InputError(f"the architecture {architecture!r} takes images {shapes}, not {list(images.shape)}")
 
 
 class Autoencoder(nn.Module):
-    """A plain autoencoder: no noise, no prior; the loss is the reconstruction error alone.
+    """A plain autoencoder: no noise, no prior; the loss is only the reconstruction error.
 
-    COAT's "vanilla autoencoder" is not this one: it is their beta-TCVAE with beta and gamma zero, which still samples
-    its latents and still weighs the mutual information by alpha = 1.
+    COAT's "vanilla autoencoder" is a different model: its beta-TCVAE with beta and gamma zero, which still samples
+    latents and still weights the mutual information by alpha = 1.
 
-    `architecture` is `conv64` for images of 64 pixels or `conv128` for 128. With ``channels=1`` colours are averaged
-    at the door and the reconstruction is given back with as many channels as came in. `likelihood` is `bernoulli`
-    (cross-entropy, outputs through a sigmoid) or `gaussian` (squared error of linear outputs, on images scaled to -1..1
-    as COAT's), summed over pixels and averaged over images.
+    `architecture` is `conv64` for images of 64 pixels or `conv128` for 128. With ``channels=1`` input colours are
+    averaged, and the reconstruction has as many channels as the input. `likelihood` is `bernoulli` (cross-entropy,
+    outputs through a sigmoid) or `gaussian` (squared error of linear outputs, on images scaled to -1..1 as in COAT).
+    Errors are summed over pixels and averaged over images.
 
     >>> model = Autoencoder(latents=10)
     >>> encoding = model(torch.rand(2, 3, 64, 64))
@@ -115,7 +118,7 @@ class Autoencoder(nn.Module):
     (torch.Size([2, 10]), torch.Size([2, 3, 64, 64]))
     """
 
-    statistics = 1  # numbers that the encoder gives for each latent
+    statistics = 1  # outputs of the encoder per latent
 
     def __init__(
         self,
@@ -126,12 +129,9 @@ class Autoencoder(nn.Module):
         likelihood: Likelihood = "bernoulli",
     ) -> None:
         super().__init__()
-        if architecture not in SIZES:
-            raise InputError(f"architecture must be one of {', '.join(SIZES)}, not {architecture!r}")
+        check_positive(latents=latents)
         if channels not in (1, 3):
             raise InputError(f"channels must be 1 or 3, not {channels}")
-        if latents < 1:
-            raise InputError(f"latents must be at least 1, not {latents}")
         if likelihood not in ("bernoulli", "gaussian"):
             raise InputError(f"likelihood must be bernoulli or gaussian, not {likelihood!r}")
         self.architecture: ArchitectureName = architecture
@@ -141,85 +141,85 @@ class Autoencoder(nn.Module):
         self.decoder = build_decoder(architecture, channels, latents)
 
     def forward(self, images: Tensor, reconstruct: bool = True) -> Encoding:
-        """The codes of images [B, 3, S, S], and what the decoder makes of them unless it is not asked to."""
-        vector = self.codes(self.at_the_door(images))
+        """Encode images [B, 3, S, S]; with `reconstruct`, also decode the codes."""
+        vector = self.codes(self.prepare(images))
         if not reconstruct:
             return Encoding(vector=vector)
         return Encoding(vector=vector, reconstruction=self.decode(vector).expand(-1, images.shape[1], -1, -1))
 
     def decode(self, vector: Tensor) -> Tensor:
-        """Images [B, channels, S, S] of codes [B, D]."""
-        drawn: Tensor = self.decoder(vector)
-        return drawn.sigmoid() if self.likelihood == "bernoulli" else (drawn + 1) / 2
+        """Decode codes [B, D] to images [B, channels, S, S]."""
+        output: Tensor = self.decoder(vector)
+        return output.sigmoid() if self.likelihood == "bernoulli" else (output + 1) / 2
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """The reconstruction error of `images`."""
-        images = self.at_the_door(batch["images"])
+        """Return the reconstruction error of `images`."""
+        images = self.prepare(batch["images"])
         loss = self.reconstruction_error(images, self.codes(images))
         return {"loss": loss, "reconstruction": loss.detach()}
 
-    def at_the_door(self, images: Tensor) -> Tensor:
-        """Images as the encoder takes them, [B, channels, S, S], in 0..1 or, if Gaussian, in -1..1."""
-        check_images(images, self.architecture, (3,) if self.channels == 3 else (3, 1))
+    def prepare(self, images: Tensor) -> Tensor:
+        """Return the input of the encoder [B, channels, S, S]: in 0..1, or in -1..1 if the likelihood is Gaussian."""
+        check_architecture_images(images, self.architecture, (3,) if self.channels == 3 else (3, 1))
         images = images.mean(1, keepdim=True) if images.shape[1] > self.channels else images
         return images if self.likelihood == "bernoulli" else 2 * images - 1
 
     def codes(self, images: Tensor) -> Tensor:
-        """What `forward` gives as the vector [B, D]."""
+        """Encode prepared images to the vector [B, D]."""
         codes: Tensor = self.encoder(images)
         return codes
 
     def reconstruction_error(self, images: Tensor, vector: Tensor) -> Tensor:
-        """How wrong the images drawn from codes are, with images as they are at the door; for each image."""
-        drawn, images = self.decoder(vector).float(), images.float()
+        """Return the error of the images decoded from codes, given prepared images; a mean over images."""
+        output, images = self.decoder(vector).float(), images.float()
         if self.likelihood == "bernoulli":
-            return F.binary_cross_entropy_with_logits(drawn, images, reduction="sum") / len(images)
-        return F.mse_loss(drawn, images, reduction="sum") / len(images)
+            return F.binary_cross_entropy_with_logits(output, images, reduction="sum") / len(images)
+        return F.mse_loss(output, images, reduction="sum") / len(images)
 
 
 class _Variational(Autoencoder):
-    """An autoencoder whose codes are Gaussians: the encoder gives a mean and a log variance for each latent."""
+    """An autoencoder with Gaussian codes: the encoder returns a mean and a log variance for each latent."""
 
     statistics = 2
 
     def __init__(
-        self, *, architecture: ArchitectureName, channels: int, latents: int, likelihood: Likelihood, anneal: int
+        self, architecture: ArchitectureName, channels: int, latents: int, likelihood: Likelihood, anneal: int
     ) -> None:
         super().__init__(architecture=architecture, channels=channels, latents=latents, likelihood=likelihood)
         if anneal < 0:
-            raise InputError(f"anneal must be a number of steps, 0 for none, not {anneal}")
+            raise InputError(f"anneal must be a number of steps, at least 0, not {anneal}")
         self.anneal = anneal
 
     def posterior(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance [B, D] of the latents of images at the door."""
+        """Return the mean and log variance [B, D] of the latents of prepared images."""
         mean, log_variance = self.encoder(images).float().chunk(2, dim=1)
         return mean, log_variance
 
     def codes(self, images: Tensor) -> Tensor:
-        """The posterior mean [B, D]."""
+        """Return the posterior mean [B, D]."""
         return self.posterior(images)[0]
 
-    def annealed(self, step: Tensor) -> Tensor | float:
-        """0 at the first step and 1 from step `anneal` on, linear in between."""
+    def annealing_weight(self, step: Tensor) -> Tensor | float:
+        """Return a weight that rises linearly from 0 at the first step to 1 at step `anneal` and stays there."""
         return (step / self.anneal).clamp(max=1.0) if self.anneal else 1.0
 
 
-def draw(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """One sample [B, D] of each Gaussian, through which gradients flow."""
+def sample_gaussian(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Sample each Gaussian once [B, D] by the reparametrisation trick, so that gradients flow."""
     return mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
 
 
 def kl_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """KL(q(z|x) || N(0, 1)) in nats, averaged over the images."""
+    """Return KL(q(z|x) || N(0, 1)) in nats, summed over latents and averaged over images."""
     return 0.5 * (mean.square() + log_variance.exp() - 1.0 - log_variance).sum(1).mean()
 
 
 class BetaVAE(_Variational):
     """Beta-VAE (Higgins et al. 2017): reconstruction + anneal · beta · KL(q(z|x) || N(0, 1)).
 
-    The defaults are those of YannDubs' disentangling-vae with the loss `betaH`, which Mahon et al. 2024 used: beta 4,
-    10 latents, the KL brought in over 10,000 steps. ``beta=1`` is the VAE. The arguments that are not named here are
-    those of `Autoencoder`; the vector is the posterior mean.
+    Defaults follow YannDubs' disentangling-vae with the loss `betaH`, which Mahon et al. 2024 used: beta 4, 10 latents,
+    the KL annealed over 10,000 steps. ``beta=1`` is the VAE. `Autoencoder` explains the other arguments. The vector is
+    the posterior mean.
 
     >>> model = BetaVAE(channels=1)
     >>> sum(p.numel() for p in model.parameters())
@@ -238,40 +238,38 @@ class BetaVAE(_Variational):
         beta: float = 4.0,
         anneal: int = 10_000,
     ) -> None:
-        super().__init__(
-            architecture=architecture, channels=channels, latents=latents, likelihood=likelihood, anneal=anneal
-        )
-        check_weights(beta=beta)
+        super().__init__(architecture, channels, latents, likelihood, anneal)
+        check_loss_weights(beta=beta)
         self.beta = beta
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """`reconstruction` and `kl`, for each image; `kl` is written down before it is weighed."""
-        images = self.at_the_door(batch["images"])
+        """Return `reconstruction` and the unweighted `kl`, both means over images."""
+        images = self.prepare(batch["images"])
         mean, log_variance = self.posterior(images)
-        reconstruction = self.reconstruction_error(images, draw(mean, log_variance))
+        reconstruction = self.reconstruction_error(images, sample_gaussian(mean, log_variance))
         kl = kl_divergence(mean, log_variance)
-        loss = reconstruction + self.annealed(step) * self.beta * kl
+        loss = reconstruction + self.annealing_weight(step) * self.beta * kl
         return {"loss": loss, "reconstruction": reconstruction.detach(), "kl": kl.detach()}
 
 
-def check_weights(**weights: float) -> None:
-    """Raise unless every weight of a loss is a finite number from 0 up."""
+def check_loss_weights(**weights: float) -> None:
+    """Raise an InputError unless every weight is a finite number of at least 0."""
     for name, weight in weights.items():
         if not 0 <= weight < math.inf:
-            raise InputError(f"{name} must be a finite number from 0 up, not {weight}")
+            raise InputError(f"{name} must be a finite number of at least 0, not {weight}")
 
 
 class BetaTCVAE(_Variational):
     """Beta-TCVAE (Chen et al. 2018): reconstruction + alpha · MI + beta · TC + anneal · gamma · dimension-wise KL.
 
     The KL of a VAE is the sum of these three: the mutual information between image and code, the total correlation of
-    the code, and the distance of each latent from the prior. They are estimated within the batch by stratified
-    sampling, for which `dataset_size` is the number of training images (dSprites has 737,280).
+    the code, and the divergence of each latent from the prior. They are estimated within the batch by stratified
+    sampling, which needs the number of training images, `dataset_size` (dSprites has 737,280).
 
-    The defaults are those of disentangling-vae's command line, which Mahon et al. 2024 used (its own runs on dSprites
-    have another beta). COAT's are ``architecture="conv128", latents=256, likelihood="gaussian", dataset_size=23_000``
-    with beta 0, 1, 2 or 3; its "autoencoder" has ``beta=0, gamma=0``. Both releases misplace the sampling weights (on
-    the first columns, not on the diagonal) and count them once for each latent; here they are as in the paper.
+    Defaults follow disentangling-vae's command line, which Mahon et al. 2024 used (its own runs on dSprites have
+    another beta). COAT used ``architecture="conv128", latents=256, likelihood="gaussian", dataset_size=23_000`` with
+    beta 0, 1, 2 or 3; its "autoencoder" has ``beta=0, gamma=0``. Both releases put the sampling weights on the first
+    columns instead of the diagonal and count them once for each latent; this implementation follows the paper.
 
     >>> model = BetaTCVAE()
     >>> losses = model.training_loss({"images": torch.rand(8, 3, 64, 64)}, torch.tensor(0.0))
@@ -279,7 +277,7 @@ class BetaTCVAE(_Variational):
     ['dimension_kl', 'loss', 'mutual_information', 'reconstruction', 'total_correlation']
     """
 
-    alone = "compares each image with all others of its batch"
+    whole_batch_reason = "compares each image with all others of its batch"
 
     def __init__(
         self,
@@ -294,23 +292,21 @@ class BetaTCVAE(_Variational):
         anneal: int = 10_000,
         dataset_size: int = 737_280,
     ) -> None:
-        super().__init__(
-            architecture=architecture, channels=channels, latents=latents, likelihood=likelihood, anneal=anneal
-        )
-        check_weights(alpha=alpha, beta=beta, gamma=gamma)
+        super().__init__(architecture, channels, latents, likelihood, anneal)
+        check_loss_weights(alpha=alpha, beta=beta, gamma=gamma)
         if dataset_size < 2:
             raise InputError(f"dataset_size must be the number of training images, at least 2, not {dataset_size}")
         self.alpha, self.beta, self.gamma, self.dataset_size = alpha, beta, gamma, dataset_size
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """`reconstruction` and the three parts of the KL, for each image and before they are weighed."""
-        images = self.at_the_door(batch["images"])
+        """Return `reconstruction` and the three unweighted parts of the KL, all means over images."""
+        images = self.prepare(batch["images"])
         mean, log_variance = self.posterior(images)
-        latents = draw(mean, log_variance)
+        latents = sample_gaussian(mean, log_variance)
         reconstruction = self.reconstruction_error(images, latents)
         information, correlation, dimension_kl = decompose_kl(latents, mean, log_variance, self.dataset_size)
         regulariser = self.alpha * information + self.beta * correlation
-        loss = reconstruction + regulariser + self.annealed(step) * self.gamma * dimension_kl
+        loss = reconstruction + regulariser + self.annealing_weight(step) * self.gamma * dimension_kl
         return {
             "loss": loss,
             "reconstruction": reconstruction.detach(),
@@ -323,9 +319,9 @@ class BetaTCVAE(_Variational):
 def decompose_kl(
     latents: Tensor, mean: Tensor, log_variance: Tensor, dataset_size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Mutual information, total correlation and dimension-wise KL in nats (Chen et al. 2018, Equation 2).
+    """Return mutual information, total correlation and dimension-wise KL in nats (Chen et al. 2018, Equation 2).
 
-    `latents` [B, D] are one sample of each Gaussian of the batch.
+    `latents` [B, D] has one sample of each Gaussian of the batch.
     """
     log_weights = stratified_log_weights(len(latents), dataset_size, latents.device)  # [B, B]
     pairs = log_density(latents[:, None], mean[None], log_variance[None])  # [B, B, D], sample i under posterior j
@@ -338,10 +334,10 @@ def decompose_kl(
 
 
 def stratified_log_weights(batch: int, dataset_size: int, device: torch.device | None = None) -> Tensor:
-    """Log weights [B, B] with which row i sums posteriors to an unbiased estimate of q(z_i) (Chen et al., S6).
+    """Log weights [B, B]: row i weights the posteriors for an unbiased estimate of q(z_i) (Chen et al. 2018, S6).
 
-    The posterior that z_i came from stands for itself alone, 1 / N. The M = B - 1 others stand for the other N - 1
-    images: 1 / M each, but the next one (N - M) / (N M), which makes each row sum to one.
+    The posterior of image i has the weight 1 / N. The M = B - 1 others represent the other N - 1 images: they have
+    1 / M each, except the next one with (N - M) / (N M), so that each row sums to one.
 
     >>> stratified_log_weights(3, 10).exp()
     tensor([[0.1000, 0.4000, 0.5000],
@@ -349,7 +345,7 @@ def stratified_log_weights(batch: int, dataset_size: int, device: torch.device |
             [0.4000, 0.5000, 0.1000]])
     """
     if not 2 <= batch <= dataset_size:
-        raise InputError(f"a batch of {batch} images cannot be drawn from {dataset_size}: take 2 or more, at most all")
+        raise InputError(f"the batch must have 2 to {dataset_size} images, the size of the dataset, not {batch}")
     others = batch - 1
     image = torch.arange(batch, device=device)
     ahead = (image[None, :] - image[:, None]) % batch  # [B, B], 0 on the diagonal and 1 for the next image
@@ -359,23 +355,22 @@ def stratified_log_weights(batch: int, dataset_size: int, device: torch.device |
 
 
 def log_density(values: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
-    """Log density of independent Gaussians, in each dimension."""
-    # Scaled before it is squared: the square of zero over a variance too small for float32 would be NaN.
+    """Return the log density of independent Gaussians in each dimension."""
+    # Scale before squaring: zero squared over a variance that underflows in float32 would be NaN.
     distance = (values - mean) * (-0.5 * log_variance).exp()
     return -0.5 * (distance.square() + log_variance + math.log(2 * math.pi))
 
 
 class FactorVAE(_Variational):
-    """FactorVAE (Kim & Mnih 2018): reconstruction + KL + anneal · gamma · TC, the last told by a discriminator.
+    """FactorVAE (Kim and Mnih 2018): reconstruction + KL + anneal · gamma · TC, with TC from a discriminator.
 
-    The first half of the batch trains the autoencoder. The discriminator learns to tell its latents from those of the
-    second half with every dimension shuffled over the images; the difference of its two logits estimates the total
-    correlation. Both losses are added up, but neither sends gradients into the other's parameters, so one backward
-    pass serves both: parameters named `discriminator.` take a learning rate and betas of their own.
+    The first half of the batch trains the autoencoder. The discriminator separates its latents from the latents of the
+    second half with every dimension shuffled over images; the difference of its two logits estimates the total
+    correlation. The loss is the sum of both losses. Neither sends gradients to the parameters of the other, so one
+    backward pass is enough; parameters named `discriminator.` have their own learning rate and betas.
 
-    The defaults are those of disentangling-vae's command line, which Mahon et al. 2024 used: gamma 6, and a
-    discriminator with 5 hidden layers of 1000 (6 in the paper). It doubles its batch to 128, for two halves of
-    64.
+    Defaults follow disentangling-vae's command line, which Mahon et al. 2024 used: gamma 6, and a discriminator with 5
+    hidden layers of 1000 (6 in the paper). It doubles the batch to 128, two halves of 64.
 
     >>> model = FactorVAE(discriminator_width=50)
     >>> losses = model.training_loss({"images": torch.rand(8, 3, 64, 64)}, torch.tensor(0.0))
@@ -383,7 +378,7 @@ class FactorVAE(_Variational):
     ['discriminator', 'kl', 'loss', 'reconstruction', 'total_correlation']
     """
 
-    alone = "shuffles codes among all images of its batch"
+    whole_batch_reason = "shuffles codes among all images of its batch"
 
     def __init__(
         self,
@@ -397,30 +392,27 @@ class FactorVAE(_Variational):
         discriminator_width: int = 1000,
         discriminator_layers: int = 5,
     ) -> None:
-        super().__init__(
-            architecture=architecture, channels=channels, latents=latents, likelihood=likelihood, anneal=anneal
-        )
-        check_weights(gamma=gamma)
-        if discriminator_width < 1 or discriminator_layers < 1:
-            raise InputError("discriminator_width and discriminator_layers must be at least 1")
+        super().__init__(architecture, channels, latents, likelihood, anneal)
+        check_loss_weights(gamma=gamma)
+        check_positive(discriminator_width=discriminator_width, discriminator_layers=discriminator_layers)
         self.gamma = gamma
         self.discriminator = build_discriminator(latents, discriminator_width, discriminator_layers)
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """`reconstruction`, `kl` and `total_correlation` of the first half, and the `discriminator`'s cross-entropy."""
-        images = self.at_the_door(batch["images"])
+        """Return `reconstruction`, `kl` and `total_correlation` of the first half, and `discriminator`'s error."""
+        images = self.prepare(batch["images"])
         half = len(images) // 2
         if half < 2:
-            raise InputError(f"FactorVAE shuffles half of its batch, so it takes 4 images or more, not {len(images)}")
+            raise InputError(f"FactorVAE shuffles half of its batch, so it needs 4 images or more, not {len(images)}")
         mean, log_variance = self.posterior(images[:half])
-        latents = draw(mean, log_variance)
+        latents = sample_gaussian(mean, log_variance)
         reconstruction = self.reconstruction_error(images[:half], latents)
         kl = kl_divergence(mean, log_variance)
         correlation = self.total_correlation(latents)
         with torch.no_grad():
-            apart = shuffle_dimensions(draw(*self.posterior(images[half : 2 * half])))
-        discriminator = self.discrimination_error(latents.detach(), apart)
-        loss = reconstruction + kl + self.annealed(step) * self.gamma * correlation + discriminator
+            shuffled = shuffle_dimensions(sample_gaussian(*self.posterior(images[half : 2 * half])))
+        discriminator = self.discrimination_error(latents.detach(), shuffled)
+        loss = reconstruction + kl + self.annealing_weight(step) * self.gamma * correlation + discriminator
         return {
             "loss": loss,
             "reconstruction": reconstruction.detach(),
@@ -430,19 +422,19 @@ class FactorVAE(_Variational):
         }
 
     def total_correlation(self, latents: Tensor) -> Tensor:
-        """The discriminator's estimate in nats; gradients reach the latents and leave the discriminator alone."""
+        """Return the discriminator's estimate in nats; gradients reach the latents but not the discriminator."""
         frozen = {name: parameter.detach() for name, parameter in self.discriminator.named_parameters()}
         logits: Tensor = functional_call(self.discriminator, frozen, (latents,)).float()  # [B, 2]
         return (logits[:, 0] - logits[:, 1]).mean()
 
-    def discrimination_error(self, together: Tensor, apart: Tensor) -> Tensor:
-        """Cross-entropy of telling latents drawn `together` (class 0) from latents drawn `apart` (class 1)."""
-        logits = self.discriminator(torch.cat([together, apart])).float()  # [2 B, 2]
+    def discrimination_error(self, joint: Tensor, shuffled: Tensor) -> Tensor:
+        """Return the discriminator's cross-entropy on `joint` latents (class 0) and `shuffled` ones (class 1)."""
+        logits = self.discriminator(torch.cat([joint, shuffled])).float()  # [2 B, 2]
         odds = logits[:, 1] - logits[:, 0]
-        half = len(together)
+        half = len(joint)
         return 0.5 * (F.softplus(odds[:half]).mean() + F.softplus(-odds[half:]).mean())
 
 
 def shuffle_dimensions(latents: Tensor) -> Tensor:
-    """Each column of latents [B, D] in an order of its own: the marginals stay, what ties them together goes."""
+    """Shuffle each column of latents [B, D] independently: the marginals stay the same, the dependence is lost."""
     return latents.gather(0, torch.rand_like(latents).argsort(0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
+import logging
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, get_type_hints
@@ -12,39 +12,45 @@ import torch
 from torch import nn
 
 from alebrije.errors import InputError
+from alebrije.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """A model: what it is, where it comes from, and what it learns from."""
+    """What is known about a model without building it."""
 
     name: str
     title: str
-    place: str  # module and class within this room
+    class_path: str  # module and class within this package, such as "moco:MoCo"
     learns_from: Literal["images", "episodes"]
     cites: str
+    has_slots: bool = False  # its encoding is slots with masks
+    reconstructs: bool = True  # its encoding has a reconstruction
+    reads_scenes: bool = False  # its input is the factors of a scene, not an image, so it has no codes
 
     @property
-    def kind(self) -> type[nn.Module]:
-        """Its class."""
-        module, _, name = self.place.partition(":")
-        kind: type[nn.Module] = getattr(import_module(f"alebrije.models.{module}"), name)
-        return kind
+    def model_class(self) -> type[nn.Module]:
+        """The class, imported when it is first needed."""
+        module, _, name = self.class_path.partition(":")
+        model_class: type[nn.Module] = getattr(import_module(f"alebrije.models.{module}"), name)
+        return model_class
 
     def defaults(self) -> dict[str, Any]:
-        """The names of its settings and their values unless told otherwise."""
-        return {name: each.default for name, each in inspect.signature(self.kind).parameters.items()}
+        """Setting -> default value."""
+        return {name: setting.default for name, setting in inspect.signature(self.model_class).parameters.items()}
 
-    def kinds(self) -> dict[str, Any]:
-        """The names of its settings and the types of their values."""
-        return {name: kind for name, kind in get_type_hints(self.kind.__init__).items() if name != "return"}
+    def setting_types(self) -> dict[str, Any]:
+        """Setting -> type of its value."""
+        return {name: hint for name, hint in get_type_hints(self.model_class.__init__).items() if name != "return"}
 
-    def parameters(self, **settings: Any) -> int:
-        """How many numbers it learns, without making any of them."""
+    def parameter_count(self, **settings: Any) -> int:
+        """The number of trained parameters; none of them is allocated."""
         with torch.device("meta"):
-            return sum(weight.numel() for weight in self.kind(**settings).parameters() if weight.requires_grad)
+            return sum(weight.numel() for weight in self.model_class(**settings).parameters() if weight.requires_grad)
 
 
+RENAMED = {"oracle": "svib-oracle"}  # old name -> name; a study calls the reference `oracle`
+_LOG = logging.getLogger("alebrije")
 _SVIB = "Kim et al. 2023, SVIB"
 _MODELS = {
     record.name: record
@@ -59,46 +65,46 @@ _MODELS = {
             "slot_attention:SlotAttentionAutoencoder",
             "images",
             "Locatello et al. 2020",
+            has_slots=True,
         ),
-        ModelRecord("bo-qsa", "BO-QSA", "slot_attention:BoQsaAutoencoder", "images", "Jia et al. 2023"),
-        ModelRecord("moco", "MoCo v2", "moco:MoCo", "images", "Chen et al. 2020"),
-        ModelRecord("i2i-cnn", "I2I-CNN", "imagination:I2ICNN", "episodes", _SVIB),
-        ModelRecord("i2i-vit", "I2I-ViT", "imagination:I2IViT", "episodes", _SVIB),
+        ModelRecord("bo-qsa", "BO-QSA", "slot_attention:BoQsaAutoencoder", "images", "Jia et al. 2023", has_slots=True),
+        ModelRecord("moco", "MoCo v2", "moco:MoCo", "images", "Chen et al. 2020", reconstructs=False),
+        ModelRecord("i2i-cnn", "I2I-CNN", "imagination:I2ICNN", "episodes", _SVIB, reconstructs=False),
+        ModelRecord("i2i-vit", "I2I-ViT", "imagination:I2IViT", "episodes", _SVIB, reconstructs=False),
         ModelRecord("ssm-vae", "SSM-VAE", "state_space:SSMVAE", "episodes", _SVIB),
-        ModelRecord("ssm-slot", "SSM-Slot", "state_space:SSMSlot", "episodes", _SVIB),
-        ModelRecord("oracle", "Oracle", "imagination:Oracle", "episodes", _SVIB),
+        ModelRecord("ssm-slot", "SSM-Slot", "state_space:SSMSlot", "episodes", _SVIB, has_slots=True),
+        ModelRecord(
+            "svib-oracle", "SVIB Oracle", "imagination:Oracle", "episodes", _SVIB, reconstructs=False, reads_scenes=True
+        ),
     )
 }
 
 
 def catalog() -> dict[str, ModelRecord]:
-    """Every model's record by its name.
+    """Name -> record, for every model.
 
-    >>> catalog()["i2i-vit"].parameters()
+    >>> catalog()["i2i-vit"].parameter_count()
     8482800
     """
     return dict(_MODELS)
 
 
 def get(name: str) -> ModelRecord:
-    """A model's record.
+    """Return the record of a model; an old name is accepted with a warning.
 
     >>> get("beta-vae").title
     'beta-VAE'
     """
+    if name in RENAMED:
+        _LOG.warning("the model %s is now called %s", name, RENAMED[name])
+        name = RENAMED[name]
     if name not in _MODELS:
-        raise InputError(f"there is no model {name!r}{suggestion(name, list(_MODELS))}")
+        raise InputError(f"there is no model {name!r}{did_you_mean(name, list(_MODELS))}")
     return _MODELS[name]
 
 
-def suggestion(wrong: str, known: list[str]) -> str:
-    """The end of a sentence about a wrong name: the nearest that there is, or all."""
-    near = difflib.get_close_matches(str(wrong).lower(), known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
-
-
 def build(name: str, **settings: Any) -> nn.Module:
-    """A new model; its weights are drawn from torch's generator.
+    """Return a new model; torch's global generator samples its weights.
 
     >>> build("slot-attention", size=64, slots=5)(torch.rand(1, 3, 64, 64)).slots.shape
     torch.Size([1, 5, 64])
@@ -107,5 +113,5 @@ def build(name: str, **settings: Any) -> nn.Module:
     known = record.defaults()
     for setting in settings:
         if setting not in known:
-            raise InputError(f"{record.title} has no setting {setting!r}{suggestion(setting, list(known))}")
-    return record.kind(**settings)
+            raise InputError(f"{record.title} has no setting {setting!r}{did_you_mean(setting, list(known))}")
+    return record.model_class(**settings)

@@ -1,11 +1,11 @@
-"""Slot Attention: an image is explained by a set of slots that compete for its pixels (Locatello et al. 2020).
+"""Slot Attention: a set of slots that compete for the pixels of an image (Locatello et al. 2020).
 
-From top to bottom: the grouping module, what its slots start from, positions, the encoder, the decoder, and the
-autoencoder made of them; then BO-QSA, which learns where the slots start (Jia et al. 2023).
+From top to bottom: weight initialisation, the grouping module, initial slots, positions, the encoder, the decoder and
+the autoencoder; then BO-QSA, which learns the initial slots (Jia et al. 2023).
 
-The pieces take plain tensors, so that other models are built from them. Weights start as in the release (Keras: Glorot
-uniform, biases zero, recurrent weights orthogonal, layer norms with epsilon 1e-3): its standard deviation is 1.7 times
-that of torch, and over the ten convolutions from image to image that decides how fast learning starts.
+The pieces take plain tensors, so other models can use them. Weights are initialised as in the release (Keras: Glorot
+uniform, biases zero, recurrent weights orthogonal, layer norms with epsilon 1e-3). Their standard deviation is 1.7
+times torch's; over the ten convolutions from image to image, that decides how fast learning starts.
 On CUDA, `model.to(memory_format=torch.channels_last)` makes all convolutions run channels-last.
 """
 
@@ -20,15 +20,16 @@ from torch import Tensor, nn
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
-from alebrije.models.fused import decoded, is_low, rectified_layers, won
+from alebrije.models.checks import check_image_shape, check_positive
+from alebrije.models.fused import competing_attention, decoded, in_autocast, rectified_layers
 from alebrije.models.learner import Batch, Losses
 
-Grid = Literal["unit", "signed", "half-pixel"]
-Initial = Literal["random", "learned"]
+CoordinateRange = Literal["unit", "half-pixel"]
+InitialSlots = Literal["random", "learned"]
 
 
-def start_as_keras(module: nn.Module) -> None:
-    """Glorot uniform weights and zero biases for linear layers and convolutions, orthogonal recurrent weights."""
+def init_as_keras(module: nn.Module) -> None:
+    """Set Glorot uniform weights and zero biases in linear layers and convolutions, orthogonal recurrent weights."""
     if isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
@@ -40,45 +41,45 @@ def start_as_keras(module: nn.Module) -> None:
         nn.init.zeros_(module.bias_hh)
 
 
-def start_as_torch(module: nn.Module) -> None:
-    """The weights that torch gives linear layers and convolutions."""
+def init_as_torch(module: nn.Module) -> None:
+    """Set the weights that torch gives linear layers and convolutions."""
     if isinstance(module, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
         module.reset_parameters()
 
 
-def start_as_transposed(module: nn.Module) -> None:
-    """The same for a decoder whose convolutions of stride 1 stand for transposed ones: torch goes by their outputs."""
-    start_as_torch(module)
+def init_as_transposed(module: nn.Module) -> None:
+    """The same, but treat convolutions as transposed ones, whose bound follows from their outputs in torch."""
+    init_as_torch(module)
     if isinstance(module, nn.Conv2d):
         bound = module.weight[:, 0].numel() ** -0.5
         for weight in module.parameters():
             nn.init.uniform_(weight, -bound, bound)
 
 
-def start_as_torch_releases(grouping: SlotAttention, initial: nn.Module) -> None:
-    """Where releases written in torch do not start as Keras: before a ReLU, and in the Gaussian of the first slots."""
+def init_as_torch_releases(grouping: SlotAttention, initial: nn.Module) -> None:
+    """Set the weights that differ from Keras in torch releases: before a ReLU, and in the Gaussian of `initial`."""
     if grouping.mlp is not None:
         nn.init.kaiming_uniform_(grouping.mlp[1].weight, nonlinearity="relu")  # type: ignore[arg-type]
     if isinstance(initial, RandomSlots):
         for weight in (initial.mean, initial.log_scale):
-            nn.init.xavier_uniform_(weight.detach()[None])  # they have one axis more there, so torch counts otherwise
+            nn.init.xavier_uniform_(weight.detach()[None])  # the releases have one more axis, which changes the bound
 
 
-def layer_norm(size: int, epsilon: float = 1e-3) -> nn.LayerNorm:
-    """A layer norm over channels, unless told otherwise with the epsilon of Keras."""
-    return nn.LayerNorm(size, eps=epsilon)
+def normed_mlp(size: int, hidden: int, epsilon: float) -> nn.Sequential:
+    """Build a layer norm and an MLP with one hidden layer, from `size` channels to as many."""
+    return nn.Sequential(nn.LayerNorm(size, epsilon), nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, size))
 
 
 class SlotAttention(nn.Module):
     """Groups inputs [B, N, inputs] into slots [B, K, slots] by attention in which the slots compete for the inputs.
 
-    `projections` is the size of queries, keys and values, `hidden` that of the MLP at the end of a step (0 for none).
-    Every input shares its attention out over the slots, and every slot takes the weighted mean of the inputs it won;
-    `epsilon` keeps that mean defined. It is added to the attention (1e-8: Slot Attention) or to its sum over the inputs
-    (1e-8: SAVi; 1.0: BO-QSA, where a slot that wins little is then moved little).
-    With `bilevel`, only the last step is differentiated, and its gradient with respect to the slots that go into it is
-    handed to the initial slots, straight through the steps before (BO-QSA). `drop_path` is the chance that an image
-    skips the MLP in training. `norm_epsilon` is that of the layer norms: Keras' here, 1e-5 in models born in torch.
+    `projections` is the size of queries, keys and values, `hidden` the width of the MLP at the end of a step (0 for no
+    MLP). The attention of every input sums to one over the slots, and every slot receives the mean of the inputs
+    weighted by its attention; `epsilon` keeps that mean defined. It is added to the attention (1e-8: Slot Attention) or
+    to its sum over the inputs (1e-8: SAVi; 1.0: BO-QSA, where a slot with little attention then changes little).
+    With `bilevel`, only the last step is differentiated, and a straight-through estimator passes the gradient of its
+    input slots to the initial slots (BO-QSA). `drop_path` is the probability that an image skips the MLP in training.
+    `norm_epsilon` is the epsilon of the layer norms: by default Keras'; models first written in torch have 1e-5.
 
     >>> grouping = SlotAttention(64, 64, projections=128, hidden=256)
     >>> slots, attention = grouping(torch.rand(2, 100, 64), torch.randn(2, 7, 64), iterations=3)
@@ -105,27 +106,21 @@ class SlotAttention(nn.Module):
         if epsilon <= 0:
             raise InputError(f"epsilon must be positive, not {epsilon}")
         self.epsilon, self.epsilon_on, self.bilevel, self.drop_path = epsilon, epsilon_on, bilevel, drop_path
-        self.input_norm, self.slot_norm = layer_norm(inputs, norm_epsilon), layer_norm(slots, norm_epsilon)
+        self.input_norm, self.slot_norm = nn.LayerNorm(inputs, norm_epsilon), nn.LayerNorm(slots, norm_epsilon)
         self.queries = nn.Linear(slots, projections, bias=False)
         self.keys = nn.Linear(inputs, projections, bias=False)
         self.values = nn.Linear(inputs, projections, bias=False)
-        # Keys and values no narrower than the inputs need not be made: q (W x) is (q W) x, and the mean of W x is W
-        # times that of x, so it is the slots that are projected, of which there are few.
+        # If keys and values are at least as wide as the inputs, projecting the few slots is cheaper than projecting the
+        # many inputs, and equivalent: q (W x) = (q W) x, and the mean of W x is W times the mean of x.
         self.lean = inputs <= projections
         self.gru = nn.GRUCell(projections, slots)
-        self.mlp = (
-            nn.Sequential(
-                layer_norm(slots, norm_epsilon), nn.Linear(slots, hidden), nn.ReLU(), nn.Linear(hidden, slots)
-            )
-            if hidden
-            else None
-        )
-        self.apply(start_as_keras)
+        self.mlp = normed_mlp(slots, hidden, norm_epsilon) if hidden else None
+        self.apply(init_as_keras)
 
     def forward(self, inputs: Tensor, slots: Tensor, iterations: int = 3) -> tuple[Tensor, Tensor]:
-        """The slots [B, K, D] after `iterations` steps, and the attention [B, K, N] of the last of them."""
+        """Return the slots [B, K, D] after `iterations` steps, and the attention [B, K, N] of the last step."""
         if iterations < 1:
-            raise InputError(f"slot attention takes at least one iteration, not {iterations}")
+            raise InputError(f"Slot Attention needs at least one iteration, not {iterations}")
         inputs = self.input_norm(inputs)
         keys, values = (inputs, inputs) if self.lean else (self.keys(inputs), self.values(inputs))
         initial = slots
@@ -136,32 +131,29 @@ class SlotAttention(nn.Module):
         return slots, attention
 
     def step(self, slots: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """One step: the slots [B, K, D] compete for the values [B, N, V], and each is updated by what it won."""
-        if self.lean and is_low(keys):
-            updates, attention = won(self.ask(slots), keys, self.epsilon, self.epsilon_on == "sum")
+        """Let the slots [B, K, D] compete for the values [B, N, V] once; return new slots and attention [B, K, N]."""
+        queries = self.scaled_queries(slots)
+        if self.lean and in_autocast(keys):
+            updates, attention = competing_attention(queries, keys, self.epsilon, self.epsilon_on == "sum")
         else:
-            attention = self.attend(slots, keys)  # [B, K, N]
-            updates = self.weigh(attention) @ values  # [B, K, V]
+            attention = torch.softmax(queries @ keys.mT, 1, dtype=torch.float32)  # [B, K, N], sums to one over K
+            updates = self.mean_weights(attention) @ values  # [B, K, V]
         return self.update(slots, self.values(updates) if self.lean else updates), attention
 
-    def attend(self, slots: Tensor, keys: Tensor) -> Tensor:
-        """The share [B, K, N] of each input that goes to each slot."""
-        return torch.softmax(self.ask(slots) @ keys.mT, 1, dtype=torch.float32)
-
-    def ask(self, slots: Tensor) -> Tensor:
-        """The queries of the slots, each to be multiplied with keys, or with inputs that stand for them."""
+    def scaled_queries(self, slots: Tensor) -> Tensor:
+        """Return the queries of the slots, to be multiplied with the keys or, if `lean`, with the inputs."""
         queries: Tensor = self.queries(self.slot_norm(slots)) * self.queries.out_features**-0.5
         return queries @ self.keys.weight if self.lean else queries
 
-    def weigh(self, attention: Tensor) -> Tensor:
-        """The weight [B, K, N] of each input in the mean of each slot."""
+    def mean_weights(self, attention: Tensor) -> Tensor:
+        """Return the weight [B, K, N] of each input in the mean of each slot."""
         if self.epsilon_on == "attention":
             attention = attention + self.epsilon
             return attention / attention.sum(-1, keepdim=True)
         return attention / (attention.sum(-1, keepdim=True) + self.epsilon)
 
     def update(self, slots: Tensor, updates: Tensor) -> Tensor:
-        """The GRU, whose state are the slots as they are (not their layer norm), then the residual MLP."""
+        """Apply the GRU, whose state is the slots (not their layer norm), then the residual MLP."""
         with torch.autocast(slots.device.type, enabled=False):  # the state of a recurrence stays in float32
             slots = self.gru(updates.float().flatten(0, 1), slots.float().flatten(0, 1)).view(slots.shape)
             if self.mlp is None:
@@ -171,7 +163,7 @@ class SlotAttention(nn.Module):
 
 
 class RandomSlots(nn.Module):
-    """Initial slots drawn from one Gaussian whose mean and scale are learned; there can be any number of them."""
+    """Any number of initial slots, sampled from one Gaussian with learned mean and scale."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -179,102 +171,87 @@ class RandomSlots(nn.Module):
         self.log_scale = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, size)))
 
     def forward(self, images: int, slots: int, generator: torch.Generator | None = None) -> Tensor:
-        """Slots [images, slots, size], through which the gradient reaches the mean and the scale."""
+        """Sample slots [images, slots, size]; gradients reach the mean and the scale."""
         device = self.mean.device if generator is None else generator.device
         noise = torch.randn(images, slots, self.mean.shape[-1], generator=generator, device=device)
         return self.mean + self.log_scale.exp() * noise.to(self.mean.device)
 
 
 class LearnedSlots(nn.Module):
-    """Initial slots that are learned one by one, so that their number is fixed."""
+    """A fixed number of initial slots, each learned."""
 
     def __init__(self, slots: int, size: int) -> None:
         super().__init__()
         self.slots = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, size)))
 
     def forward(self, images: int, slots: int, generator: torch.Generator | None = None) -> Tensor:
-        """The same slots for every image [images, slots, size]."""
+        """Return the same slots for every image [images, slots, size]."""
         if slots != len(self.slots):
-            raise InputError(f"learned initial slots come in a fixed number: {len(self.slots)}, not {slots}")
+            raise InputError(f"learned initial slots have a fixed number: {len(self.slots)}, not {slots}")
         return self.slots.expand(images, -1, -1)
 
 
 class SoftPositions(nn.Module):
-    """Adds to features [B, channels, H, W] a learned linear projection of the coordinates of each place.
+    """Adds a learned linear projection of the pixel coordinates to features [B, channels, H, W].
 
-    `grid` is "unit" for y, x, 1-y, 1-x from 0 to 1 (Slot Attention), "signed" for y, x from -1 to 1 (SAVi), or
-    "half-pixel" for y, x, 1-y, 1-x at the centres of pixels (SVIB).
+    The coordinates are y, x, 1-y and 1-x: from 0 to 1 with the grid "unit" (Slot Attention), at pixel centres with
+    "half-pixel" (SVIB).
 
-    >>> SoftPositions(64, "signed")(torch.zeros(2, 64, 8, 8)).shape
+    >>> SoftPositions(64)(torch.zeros(2, 64, 8, 8)).shape
     torch.Size([2, 64, 8, 8])
     """
 
-    def __init__(self, channels: int, grid: Grid = "unit") -> None:
+    def __init__(self, channels: int, grid: CoordinateRange = "unit") -> None:
         super().__init__()
-        if grid not in ("unit", "signed", "half-pixel"):
-            raise InputError(f"a grid of positions is 'unit', 'signed' or 'half-pixel', not {grid!r}")
+        if grid not in ("unit", "half-pixel"):
+            raise InputError(f"grid must be 'unit' or 'half-pixel', not {grid!r}")
         self.grid = grid
-        self.projection = nn.Linear(2 if grid == "signed" else 4, channels)
-        self.apply(start_as_keras)
+        self.projection = nn.Linear(4, channels)
+        self.apply(init_as_keras)
 
     def forward(self, features: Tensor) -> Tensor:
-        """The features with their positions."""
-        coordinates = torch.stack(
-            torch.meshgrid(*(self.coordinates(side, features.device) for side in features.shape[-2:]), indexing="ij"),
-            -1,
-        )
-        if self.grid != "signed":
-            coordinates = torch.cat((coordinates, 1 - coordinates), -1)
-        with torch.autocast(features.device.type, enabled=False):  # bfloat16 would blur neighbouring places
+        """Return features plus positions [B, channels, H, W]."""
+        sides = (self.coordinates(side, features.device) for side in features.shape[-2:])
+        coordinates = torch.stack(torch.meshgrid(*sides, indexing="ij"), -1)  # [H, W, 2]
+        coordinates = torch.cat((coordinates, 1 - coordinates), -1)
+        with torch.autocast(features.device.type, enabled=False):  # bfloat16 would blur neighbouring pixels
             positions = self.projection(coordinates)  # [H, W, C]
         return features + positions.permute(2, 0, 1)  # type: ignore[no-any-return]
 
     def coordinates(self, side: int, device: torch.device) -> Tensor:
-        """The coordinate of each place along one axis [side]."""
+        """Return the coordinates along one axis [side]."""
         if self.grid == "half-pixel":
             return (torch.arange(side, device=device) + 0.5) / side
-        return torch.linspace(-1 if self.grid == "signed" else 0, 1, side, device=device)
+        return torch.linspace(0, 1, side, device=device)
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Images [B, 3, H, W] to a set of features [B, N, channels] that know where they are.
+    """Encodes images [B, 3, H, W] to a set of features [B, N, channels] with positions.
 
-    Four 5x5 convolutions, the first with `stride`, positions, a layer norm and an MLP shared by all places, whose inner
-    width is that of the features unless `hidden` says another.
+    Four 5x5 convolutions, the first with `stride`, then positions, a layer norm and an MLP on each feature. The MLP has
+    `hidden` units, by default as many as channels.
     """
 
-    def __init__(
-        self,
-        *,
-        channels: int = 64,
-        stride: int = 1,
-        layers: int = 4,
-        grid: Grid = "unit",
-        hidden: int | None = None,
-        norm_epsilon: float = 1e-3,
-    ) -> None:
+    def __init__(self, *, channels: int, stride: int, hidden: int | None = None, norm_epsilon: float = 1e-3) -> None:
         super().__init__()
         convolutions = [nn.Conv2d(3, channels, 5, stride, padding=2)]
-        convolutions += [nn.Conv2d(channels, channels, 5, padding=2) for _ in range(layers - 1)]
+        convolutions += [nn.Conv2d(channels, channels, 5, padding=2) for _ in range(3)]
         self.convolutions = nn.Sequential(*(part for layer in convolutions for part in (layer, nn.ReLU())))
-        self.positions = SoftPositions(channels, grid)
-        inner = hidden or channels
-        self.mlp = nn.Sequential(
-            layer_norm(channels, norm_epsilon), nn.Linear(channels, inner), nn.ReLU(), nn.Linear(inner, channels)
-        )
-        self.apply(start_as_keras)
+        self.positions = SoftPositions(channels)
+        self.mlp = normed_mlp(channels, hidden or channels, norm_epsilon)
+        self.apply(init_as_keras)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The features of all places, row by row."""
+        """Return the features of all pixels of the map, row by row [B, N, channels]."""
         features = self.positions(rectified_layers(self.convolutions, images))
         return rectified_layers(self.mlp, features.permute(0, 2, 3, 1).flatten(1, 2))
 
 
 class BroadcastDecoder(nn.Module):
-    """Draws each slot by itself: slots [B, K, slots] to images [B, K, 3, H, W] and mask logits [B, K, 1, H, W].
+    """Decodes each slot on its own: slots [B, K, slots] to images [B, K, 3, H, W] and mask logits [B, K, 1, H, W].
 
-    A slot is copied to all places of a small map and told where each copy is; the map grows by `upsamplings` transposed
-    5x5 convolutions with stride 2. Then come 5x5 `convolutions` with stride 1 and an output layer with kernel `head`.
+    A slot is copied to every pixel of a small map, and positions are added. `upsamplings` transposed 5x5 convolutions
+    with stride 2 enlarge the map. 5x5 `convolutions` with stride 1 and an output layer with kernel size `head` follow.
 
     >>> images, logits = BroadcastDecoder(64, size=128)(torch.zeros(2, 7, 64))
     >>> images.shape, logits.shape
@@ -290,15 +267,14 @@ class BroadcastDecoder(nn.Module):
         upsamplings: int = 4,
         convolutions: int = 1,
         head: int = 3,
-        grid: Grid = "unit",
     ) -> None:
         super().__init__()
         if size % 2**upsamplings:
             raise InputError(
-                f"{upsamplings} upsamplings draw images of a multiple of {2**upsamplings} pixels, not {size}"
+                f"{upsamplings} upsamplings need a size that is a multiple of {2**upsamplings} pixels, not {size}"
             )
         self.side = size // 2**upsamplings
-        self.positions = SoftPositions(slots, grid)
+        self.positions = SoftPositions(slots)
         layers: list[nn.Module] = []
         for layer in range(upsamplings + convolutions):
             width = channels if layer else slots
@@ -307,48 +283,48 @@ class BroadcastDecoder(nn.Module):
             else:  # a transposed convolution with stride 1 is a convolution
                 layers += [nn.Conv2d(width, channels, 5, padding=2), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Conv2d(channels, 4, head, padding=head // 2))
-        self.apply(start_as_keras)
+        self.apply(init_as_keras)
 
     def forward(self, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """What each slot looks like, and how strongly it claims each place."""
+        """Return the image [B, K, 3, H, W] and the mask logits [B, K, 1, H, W] of each slot."""
         maps = slots.flatten(0, 1)[:, :, None, None].expand(-1, -1, self.side, self.side)  # [B * K, D, h, w]
-        maps = self.positions(maps)
-        maps = decoded(self.layers, maps)
-        drawn = maps.view(*slots.shape[:2], *maps.shape[1:])  # [B, K, 4, H, W]
-        return drawn[:, :, :3], drawn[:, :, 3:]
+        maps = decoded(self.layers, self.positions(maps))
+        maps = maps.view(*slots.shape[:2], *maps.shape[1:])  # [B, K, 4, H, W]
+        return maps[:, :, :3], maps[:, :, 3:]
 
 
 def mix(images: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The image [B, 3, H, W] of all slots together, and their masks [B, K, H, W], which add up to one over K."""
+    """Mix the images of all slots into one [B, 3, H, W]; also return their masks [B, K, H, W], which sum to one."""
     masks = logits.float().softmax(1)  # [B, K, 1, H, W]
     return (masks * images.float()).sum(1), masks.squeeze(2)
 
 
 class SlotAttentionAutoencoder(nn.Module):
-    """The autoencoder that learns to see objects (Locatello et al. 2020).
+    """The autoencoder for object discovery (Locatello et al. 2020).
 
-    The defaults are the release's (google-research/slot_attention). The decoder has `decoder_layers` 5x5 layers, up to
-    four of which double the size of a map with 8 places a side or more, and an output layer with kernel `decoder_head`.
-    The paper of ARP and ARR (Appendix B) takes ``projections=128, hidden=256, decoder_layers=4`` for CLEVR, and for MSN
-    the sizes of the release after a ResNet-18, which is not built here. It does not tell the output layer;
+    Defaults follow the release (google-research/slot_attention). The decoder has `decoder_layers` 5x5 layers, up to
+    four of which double the size of a map that starts with at least 8 x 8 pixels, and an output layer with kernel size
+    `decoder_head`.
+    The paper of ARP and ARR (Appendix B) uses ``projections=128, hidden=256, decoder_layers=4`` for CLEVR, and for MSN
+    the sizes of the release after a ResNet-18, which is not implemented here. It does not specify the output layer;
     ``decoder_head=1`` is SAVi's.
-    Initial slots are "random", and then their number is free at every call, or "learned".
+    Initial slots are "random", and then every call can choose their number, or "learned".
 
-    Images are compared at the scale -1..1, as the mean over pixels and colours.
+    The loss is a mean over pixels and channels of images scaled to -1..1.
 
     >>> model = SlotAttentionAutoencoder(size=32, slots=4, channels=16)
     >>> model(torch.rand(2, 3, 32, 32), slots=6).masks.shape
     torch.Size([2, 6, 32, 32])
     """
 
-    norm_epsilon = 1e-3  # of the layer norms: Keras'
+    norm_epsilon = 1e-3  # Keras'
 
     def __init__(
         self,
         *,
         size: int = 128,
         slots: int = 7,
-        initial: Initial = "random",
+        initial: InitialSlots = "random",
         iterations: int = 3,
         channels: int = 64,
         slot_size: int = 64,
@@ -364,11 +340,11 @@ class SlotAttentionAutoencoder(nn.Module):
     ) -> None:
         super().__init__()
         if size < 16 or size % 8:
-            raise InputError(f"Slot Attention draws images of a multiple of 8 pixels and at least 16, not {size}")
+            raise InputError(f"size must be a multiple of 8 pixels and at least 16, not {size}")
         if slots < 1:
             raise InputError(f"Slot Attention needs at least one slot, not {slots}")
         if initial not in ("random", "learned"):
-            raise InputError(f"initial slots are 'random' or 'learned', not {initial!r}")
+            raise InputError(f"initial must be 'random' or 'learned', not {initial!r}")
         upsamplings = max(n for n in range(5) if size % 2**n == 0 and size >> n >= 8)
         if decoder_layers < upsamplings:
             raise InputError(
@@ -404,46 +380,44 @@ class SlotAttentionAutoencoder(nn.Module):
         iterations: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Encoding:
-        """Slots, their masks and the image drawn again, with `slots` and `iterations` as in training unless given."""
+        """Return slots, masks and reconstruction; `slots` and `iterations` are by default as in training."""
         if slots is not None and slots < 1:
             raise InputError(f"Slot Attention needs at least one slot, not {slots}")
         initial = self.initial(len(images), self.slots if slots is None else slots, generator)
-        features = self.encoder(self.signed(images))
-        found, _ = self.grouping(features, initial, self.iterations if iterations is None else iterations)
-        reconstruction, masks = mix(*self.decoder(found))
-        return Encoding(slots=found, masks=masks, reconstruction=(reconstruction + 1) / 2)
+        features = self.encoder(self.prepare(images))
+        final, _ = self.grouping(features, initial, self.iterations if iterations is None else iterations)
+        reconstruction, masks = mix(*self.decoder(final))
+        return Encoding(slots=final, masks=masks, reconstruction=(reconstruction + 1) / 2)
 
     def decode(self, slots: Tensor) -> Tensor:
-        """Images [B, 3, S, S] of slots [B, K, D]."""
+        """Decode slots [B, K, D] to images [B, 3, S, S]."""
         reconstruction, _ = mix(*self.decoder(slots))
         return (reconstruction + 1) / 2
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """The mean squared error of the reconstruction at the scale -1..1."""
-        images = self.signed(batch["images"])
-        found, _ = self.grouping(self.encoder(images), self.training_slots(len(images), step), self.iterations)
-        reconstruction, _ = mix(*self.decoder(found))
+        """Return the mean squared error of the reconstruction at the scale -1..1."""
+        images = self.prepare(batch["images"])
+        slots, _ = self.grouping(self.encoder(images), self.training_slots(len(images), step), self.iterations)
+        reconstruction, _ = mix(*self.decoder(slots))
         return {"loss": F.mse_loss(reconstruction, images)}
 
     def training_slots(self, images: int, step: Tensor) -> Tensor:
-        """The initial slots of a step of training [B, K, D]."""
+        """Return the initial slots of a training step [B, K, D]."""
         return self.initial(images, self.slots)  # type: ignore[no-any-return]
 
-    def signed(self, images: Tensor) -> Tensor:
-        """Images at the scale -1..1."""
-        if images.ndim != 4 or images.shape[1:] != (3, self.size, self.size):
-            raise InputError(f"images must have shape [B, 3, {self.size}, {self.size}], not {list(images.shape)}")
-        return images.float() * 2 - 1
+    def prepare(self, images: Tensor) -> Tensor:
+        """Scale images from 0..1 to -1..1."""
+        return check_image_shape(images, self.size).float() * 2 - 1
 
 
 class BoQsaAutoencoder(SlotAttentionAutoencoder):
     """Slot Attention whose initial slots are queries learned by bi-level optimisation (Jia et al. 2023).
 
-    In training a query q starts as q + sigma z q, with z standard normal and sigma falling from 1 to 0 along a cosine
-    over `noise_steps`; the noise carries no gradient. Outside training sigma is 0. The defaults are the release's
-    (YuLiu-LY/BO-QSA), as are the wider MLP of the features, the epsilon of the layer norms and what weights start from:
-    torch's own numbers, but in the grouping module. ``initial="random"`` is what the paper of ARP and ARR compares it
-    to (Figure 11): one learned Gaussian, any number of slots, and no further noise.
+    In training, a query q becomes q + sigma z q, with z standard normal and sigma falling from 1 to 0 along a cosine
+    over `noise_steps`; no gradient flows through the noise. Outside training, sigma is 0. Defaults follow the release
+    (YuLiu-LY/BO-QSA), as do the wider MLP of the encoder, the epsilon of the layer norms and the initial weights
+    (torch's, except in the grouping module). ``initial="random"`` is the baseline in the paper of ARP and ARR (Figure
+    11): one learned Gaussian, any number of slots, and no other noise.
 
     >>> BoQsaAutoencoder(size=32, slots=4, channels=16)(torch.rand(2, 3, 32, 32)).slots.shape
     torch.Size([2, 4, 64])
@@ -456,7 +430,7 @@ class BoQsaAutoencoder(SlotAttentionAutoencoder):
         *,
         size: int = 128,
         slots: int = 7,
-        initial: Initial = "learned",
+        initial: InitialSlots = "learned",
         iterations: int = 3,
         channels: int = 64,
         slot_size: int = 64,
@@ -486,18 +460,17 @@ class BoQsaAutoencoder(SlotAttentionAutoencoder):
             bilevel=True,
             drop_path=drop_path,
         )
-        if noise_steps < 1:
-            raise InputError(f"the noise of the queries needs at least one step to fade, not {noise_steps}")
+        check_positive(noise_steps=noise_steps)
         self.noise_steps = noise_steps
         self.encoder = ConvolutionalEncoder(
             channels=channels, stride=encoder_stride, hidden=hidden, norm_epsilon=self.norm_epsilon
         )
-        self.encoder.apply(start_as_torch)
-        self.decoder.apply(start_as_transposed)
-        start_as_torch_releases(self.grouping, self.initial)
+        self.encoder.apply(init_as_torch)
+        self.decoder.apply(init_as_transposed)
+        init_as_torch_releases(self.grouping, self.initial)
 
     def training_slots(self, images: int, step: Tensor) -> Tensor:
-        """The queries, made noisy by as much as is due at this step."""
+        """Return the queries with the noise of this step [B, K, D]."""
         queries = super().training_slots(images, step)
         if isinstance(self.initial, RandomSlots):
             return queries

@@ -1,11 +1,12 @@
-"""The state-space baselines of SVIB: SSM-VAE and SSM-Slot, which imagine in the space of their latents.
+"""The state-space baselines of SVIB: SSM-VAE and SSM-Slot, which predict the latents of the target.
 
-Kim et al. 2023 (SVIB), Section 4.2, Appendix E.2 and Table 7; where the text is silent, the released code.
+Kim et al. 2023 (SVIB), Section 4.2, Appendix E.2 and Table 7; otherwise as in the released code.
 
-An encoder learns to reconstruct images, a `dynamics` transformer to predict the latents of the target from those of
-the source, and a probe, the transformer `decoder`, to draw the target from the predicted latents. No loss reaches the
-parts before its own. The paper trains the three one after another; the release trains encoder and dynamics together
-and the probe after them; here all learn at once, so that dynamics and probe follow an encoder that is still moving.
+An encoder learns to reconstruct images, a `dynamics` transformer learns to predict the latents of the target from the
+latents of the source, and a probe, the transformer `decoder`, learns to predict the target image from the predicted
+latents. No gradient flows from one part to the part before it. The paper trains the three parts one after another. The
+released code trains encoder and dynamics together and the probe afterwards. Here all three train at once, so dynamics
+and probe follow an encoder that still changes.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from torch import Tensor, nn
 
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
+from alebrije.models.autoencoders import sample_gaussian
+from alebrije.models.checks import check_image_shape, check_positive
 from alebrije.models.fused import rectified_layers
-from alebrije.models.imagination import convolutions
+from alebrije.models.imagination import build_convolutions
 from alebrije.models.learner import Batch, Losses
-from alebrije.models.slot_attention import RandomSlots, SlotAttention, SoftPositions, mix, start_as_torch_releases
-from alebrije.models.transformer import Transformer, TransformerDecoder, check_images, check_positive, linear
+from alebrije.models.slot_attention import RandomSlots, SlotAttention, SoftPositions, init_as_torch_releases, mix
+from alebrije.models.transformer import Transformer, TransformerDecoder, linear
 
 
 def gaussian_nll(mean: Tensor, value: Tensor, sigma: float) -> Tensor:
-    """-log N(value; mean, sigma^2), averaged over everything.
+    """Return -log N(value; mean, sigma^2), averaged over all entries.
 
     >>> gaussian_nll(torch.zeros(2), torch.zeros(2), sigma=(2 * math.pi) ** -0.5)
     tensor(0.)
@@ -35,26 +38,26 @@ def gaussian_nll(mean: Tensor, value: Tensor, sigma: float) -> Tensor:
     return math.log(sigma) + 0.5 * math.log(2 * math.pi) + F.mse_loss(mean.float(), value.float()) / (2 * sigma**2)
 
 
-def standard_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """KL(N(mean, variance) || N(0, 1)), averaged over everything.
+def mean_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Return KL(N(mean, variance) || N(0, 1)), averaged over latents and images.
 
-    >>> standard_kl(torch.tensor([1.0, -1.0]), torch.zeros(2))
+    >>> mean_kl(torch.tensor([1.0, -1.0]), torch.zeros(2))
     tensor(0.5000)
     """
     mean, log_variance = mean.float(), log_variance.float()
     return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).mean()
 
 
-def deconvolutions(inputs: int, channels: int, outputs: int, doublings: int) -> nn.Sequential:
-    """Four 5 x 5 transposed convolutions with ReLUs between them, which start as torch's do.
+def build_deconvolutions(inputs: int, channels: int, outputs: int, doublings: int) -> nn.Sequential:
+    """Build four 5 x 5 transposed convolutions with ReLUs between them and torch's initialisation.
 
-    The last `doublings` double the side and those before them keep it; for more than four there are more layers.
+    The last `doublings` layers double the size, the others keep it. More than four doublings need more layers.
     """
     count = max(doublings, 4)
     widths = [inputs, *[channels] * (count - 1), outputs]
     layers: list[nn.Module] = []
-    for number, (before, after) in enumerate(pairwise(widths)):
-        stride = 1 if number < count - doublings else 2
+    for index, (before, after) in enumerate(pairwise(widths)):
+        stride = 1 if index < count - doublings else 2
         layers += [nn.ConvTranspose2d(before, after, 5, stride, padding=2, output_padding=stride - 1), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -62,25 +65,25 @@ def deconvolutions(inputs: int, channels: int, outputs: int, doublings: int) -> 
 class StateSpace(nn.Module):
     """Dynamics and probe on top of an encoder.
 
-    Names of parameters begin with `encoder.`, `dynamics.` or `decoder.`. Table 7 trains the probe at 3e-4, and all else
-    at 3e-4 in SSM-VAE and at 2e-4 in SSM-Slot. The losses of the parts differ by orders of magnitude: whoever clips
-    gradients must clip each part by itself, or the encoder's shrink the probe's.
+    Parameter names start with `encoder.`, `dynamics.` or `decoder.`. The learning rate of the probe is 3e-4; the others
+    have 3e-4 in SSM-VAE and 2e-4 in SSM-Slot (Table 7). The losses of the parts differ by orders of magnitude, so
+    gradients must be clipped part by part: otherwise the encoder's gradients shrink the probe's.
     """
 
     size: int
     dynamics: Transformer
     decoder: TransformerDecoder
 
-    def imagine(self, source: Tensor) -> Tensor:
-        """The target images [B, 3, size, size], in 0..1, that follow from the latents [B, K, D] of the source."""
+    def predict_from_latents(self, source: Tensor) -> Tensor:
+        """Predict the target images [B, 3, size, size] in 0..1 from the latents of the source [B, K, D]."""
         images: Tensor = self.decoder(self.dynamics(source))
         return images.float().clamp(0, 1)
 
-    def rest_of_loss(self, reconstruction: Losses, source: Tensor, target: Tensor, images: Tensor) -> Losses:
-        """The losses of the encoder, of the dynamics on its latents [B, K, D], and of the probe, and their sum."""
+    def sum_losses(self, encoder: Losses, source: Tensor, target: Tensor, images: Tensor) -> Losses:
+        """Return the losses of the encoder, the dynamics on its latents [B, K, D] and the probe, and their sum."""
         predicted = self.dynamics(source.detach())
         parts = {
-            **reconstruction,
+            **encoder,
             "dynamics": F.mse_loss(predicted.float(), target.detach().float()),
             "probe": F.mse_loss(self.decoder(predicted.detach()).float(), images.float()),
         }
@@ -88,31 +91,28 @@ class StateSpace(nn.Module):
         return {"loss": loss} | {name: part.detach() for name, part in parts.items()}
 
 
-# --- SSM-VAE ---
-
-
 class VAE(nn.Module):
-    """Four strided convolutions and an MLP to the posterior of `latents` numbers, and the same way back."""
+    """Four strided convolutions and an MLP to the posterior of the latents, and a mirrored decoder."""
 
     def __init__(self, *, size: int, channels: int, latents: int) -> None:
         super().__init__()
         check_positive(size=size, channels=channels, latents=latents)
         if size % 16:
-            raise InputError(f"four convolutions of stride 2 need a size that 16 divides, got {size}")
+            raise InputError(f"four convolutions of stride 2 need a size divisible by 16, not {size}")
         self.channels, self.side, hidden = channels, size // 16, 4 * latents
-        self.convolutions = convolutions(channels, (2, 2, 2, 2))
+        self.convolutions = build_convolutions(channels, (2, 2, 2, 2))
         flat = channels * self.side**2
         self.posterior = nn.Sequential(linear(flat, hidden, relu=True), nn.ReLU(), linear(hidden, 2 * latents))
         self.expand = nn.Sequential(linear(latents, hidden, relu=True), nn.ReLU(), linear(hidden, flat))
-        self.deconvolutions = deconvolutions(channels, channels, 3, 4)
+        self.deconvolutions = build_deconvolutions(channels, channels, 3, 4)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, 3, size, size] -> mean and logarithm of the variance of the posterior, [B, latents] each."""
+        """Return the mean and log variance [B, latents] of the posterior of images [B, 3, size, size]."""
         mean, log_variance = self.posterior(self.convolutions(images).flatten(1)).float().chunk(2, dim=1)
         return mean, log_variance
 
-    def draw(self, latents: Tensor) -> Tensor:
-        """[B, latents] -> [B, 3, size, size]."""
+    def decode(self, latents: Tensor) -> Tensor:
+        """Decode latents [B, latents] to images [B, 3, size, size]."""
         features = self.expand(latents).view(-1, self.channels, self.side, self.side)
         images: Tensor = self.deconvolutions(features)
         return images.float()
@@ -121,10 +121,10 @@ class VAE(nn.Module):
 class SSMVAE(StateSpace):
     """SSM-VAE: the latents of a frame are one vector, the mean of a variational autoencoder's posterior.
 
-    The encoder minimises NLL + beta KL. As released, the NLL of Gaussian pixels (deviation `sigma`) is a mean over
-    pixels and channels and the KL a mean over latents, so `beta=1` weighs the KL 3 size^2 / latents times (768 at 128
-    pixels) as much as the evidence lower bound would; `beta=latents / (3 * size**2)` is the bound, the paper's
-    "standard auto-encoding objective". The defaults are SVIB's, Table 7.
+    The encoder minimises NLL + beta KL. As in the released code, the NLL of Gaussian pixels (standard deviation
+    `sigma`) is a mean over pixels and channels and the KL a mean over latents. So `beta=1` weights the KL
+    3 size^2 / latents times (768 at 128 pixels) as much as the evidence lower bound (the paper's "standard
+    auto-encoding objective"), which is `beta=latents / (3 * size**2)`. Defaults follow SVIB, Table 7.
 
     >>> model = SSMVAE(size=32, channels=8, latents=16, decoder_width=32, decoder_blocks=1).eval()
     >>> images = torch.zeros(2, 3, 32, 32)
@@ -141,7 +141,7 @@ class SSMVAE(StateSpace):
         beta: float = 1.0,
         sigma: float = 0.01,
         dynamics_blocks: int = 4,
-        dynamics_heads: int = 1,  # one token has nobody to attend to
+        dynamics_heads: int = 1,  # there is only one token
         dropout: float = 0.1,  # of the probe
         decoder_patch: int = 4,
         decoder_width: int = 192,
@@ -150,51 +150,42 @@ class SSMVAE(StateSpace):
     ) -> None:
         super().__init__()
         if beta < 0 or sigma <= 0:
-            raise InputError(f"beta cannot be negative and sigma must be positive, got {beta} and {sigma}")
+            raise InputError(f"beta must be at least 0 and sigma above 0, not {beta} and {sigma}")
         self.size, self.beta, self.sigma = size, beta, sigma
         self.encoder = VAE(size=size, channels=channels, latents=latents)
         self.dynamics = Transformer(width=latents, blocks=dynamics_blocks, heads=dynamics_heads)
         self.decoder = TransformerDecoder(
-            latents,
-            size=size,
-            patch=decoder_patch,
-            width=decoder_width,
-            blocks=decoder_blocks,
-            heads=decoder_heads,
-            dropout=dropout,
+            latents, size, decoder_patch, decoder_width, decoder_blocks, decoder_heads, dropout
         )
 
     def forward(self, images: Tensor) -> Encoding:
-        """Images [B, 3, size, size] -> the posterior mean [B, latents], and the images drawn from it."""
-        mean, _ = self.encoder(check_images(images, self.size))
-        return Encoding(vector=mean, reconstruction=self.encoder.draw(mean))
+        """Encode images [B, 3, size, size] to the posterior mean [B, latents] and decode it."""
+        mean, _ = self.encoder(check_image_shape(images, self.size))
+        return Encoding(vector=mean, reconstruction=self.encoder.decode(mean))
 
     def predict(self, batch: Batch) -> Tensor:
-        """The target images [B, 3, size, size], clamped to 0..1 as released; in eval mode, always the same."""
-        mean, _ = self.encoder(check_images(batch["source"], self.size, "source"))
-        return self.imagine(mean[:, None])
+        """Predict the target images [B, 3, size, size], clamped to 0..1 as released; deterministic in eval mode."""
+        mean, _ = self.encoder(check_image_shape(batch["source"], self.size, "source"))
+        return self.predict_from_latents(mean[:, None])
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """`nll` + beta `kl` over sources and targets, `dynamics` and `probe`; `kl` comes with beta multiplied in."""
-        target = check_images(batch["target"], self.size, "target")
-        images = torch.cat((check_images(batch["source"], self.size, "source"), target))  # [2 B, 3, H, W]
+        """Return `nll` and `kl` (times beta) over sources and targets, `dynamics` and `probe`."""
+        target = check_image_shape(batch["target"], self.size, "target")
+        images = torch.cat((check_image_shape(batch["source"], self.size, "source"), target))  # [2 B, 3, H, W]
         mean, log_variance = self.encoder(images)
-        sample = mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
-        reconstruction = {
-            "nll": gaussian_nll(self.encoder.draw(sample), images, self.sigma),
-            "kl": self.beta * standard_kl(mean, log_variance),
+        latents = sample_gaussian(mean, log_variance)
+        losses = {
+            "nll": gaussian_nll(self.encoder.decode(latents), images, self.sigma),
+            "kl": self.beta * mean_kl(mean, log_variance),
         }
         before, after = mean[:, None].chunk(2)  # [B, 1, D]
-        return self.rest_of_loss(reconstruction, before, after, target)
-
-
-# --- SSM-Slot ---
+        return self.sum_losses(losses, before, after, target)
 
 
 class SAVi(nn.Module):
-    """Slot Attention that carries its slots from frame to frame by a predictor, and draws each frame from them.
+    """Unconditional SAVi: Slot Attention on a video, and a decoder of each frame.
 
-    Unconditional: the slots of the first frame start from a learned Gaussian, those of the others from the predictor.
+    The initial slots come from a learned Gaussian in the first frame and from the predictor in later frames.
     """
 
     def __init__(
@@ -215,51 +206,52 @@ class SAVi(nn.Module):
         check_positive(slots=slots, iterations=iterations, channels=channels, stride=stride, features=features)
         doublings = max(size // 8, 1).bit_length() - 1
         if size != 8 << doublings:
-            raise InputError(f"drawings that double from 8 pixels on reach 8, 16, 32, 64, 128 ..., but not {size}")
+            raise InputError(f"size must be 8 times a power of 2 (8, 16, 32, 64, 128 ...), not {size}")
         self.slots, self.iterations = slots, iterations
         last = nn.Conv2d(channels, features, 5, padding=2)
         nn.init.xavier_uniform_(last.weight)
-        nn.init.zeros_(last.bias)  # type: ignore[arg-type]  # a convolution has one unless told otherwise
-        self.convolutions = nn.Sequential(*convolutions(channels, (stride, 1, 1)), last)
+        nn.init.zeros_(last.bias)  # type: ignore[arg-type]  # convolutions have a bias by default
+        self.convolutions = nn.Sequential(*build_convolutions(channels, (stride, 1, 1)), last)
         self.positions = SoftPositions(features, "half-pixel")
         self.mlp = nn.Sequential(
             nn.LayerNorm(features), linear(features, features, relu=True), nn.ReLU(), linear(features, features)
         )
         self.initial = RandomSlots(slot_size)
         self.corrector = SlotAttention(features, slot_size, projections=slot_size, hidden=hidden, norm_epsilon=1e-5)
-        start_as_torch_releases(self.corrector, self.initial)
+        init_as_torch_releases(self.corrector, self.initial)
         self.predictor = Transformer(width=slot_size, blocks=predictor_blocks, heads=predictor_heads)
         self.drawn_positions = SoftPositions(slot_size, "half-pixel")
-        self.deconvolutions = deconvolutions(slot_size, channels, 4, doublings)
+        self.deconvolutions = build_deconvolutions(slot_size, channels, 4, doublings)
 
     def forward(self, frames: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """[B, T, 3, size, size] -> the slots of every frame [B, T, K, D]."""
+        """Encode videos [B, T, 3, size, size] to the slots of every frame [B, T, K, D]."""
         features = self.positions(rectified_layers(self.convolutions, frames.flatten(0, 1)))  # [B * T, C, h, w]
         features = rectified_layers(self.mlp, features.flatten(2).mT)  # [B * T, N, C]
         features = features.view(*frames.shape[:2], *features.shape[1:])
         slots = self.initial(len(frames), self.slots, generator)  # [B, K, D]
-        found: list[Tensor] = []
+        per_frame: list[Tensor] = []
         for frame in features.unbind(1):
-            slots, _ = self.corrector(frame, self.predictor(slots) if found else slots, self.iterations)
-            found.append(slots)
-        return torch.stack(found, dim=1)
+            slots, _ = self.corrector(frame, self.predictor(slots) if per_frame else slots, self.iterations)
+            per_frame.append(slots)
+        return torch.stack(per_frame, dim=1)
 
-    def draw(self, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, K, D] -> the images [B, 3, size, size] and the masks [B, K, size, size]."""
-        maps = slots.flatten(0, 1)[:, :, None, None].expand(-1, -1, 8, 8)
-        drawn = rectified_layers(self.deconvolutions, self.drawn_positions(maps))  # [B * K, 4, H, W]
-        drawn = drawn.view(*slots.shape[:2], *drawn.shape[1:])
-        return mix(drawn[:, :, :3], drawn[:, :, 3:])
+    def decode(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """Decode slots [B, K, D] to images [B, 3, size, size] and masks [B, K, size, size]."""
+        maps = slots.flatten(0, 1)[:, :, None, None].expand(-1, -1, 8, 8)  # [B * K, D, 8, 8]
+        maps = rectified_layers(self.deconvolutions, self.drawn_positions(maps))  # [B * K, 4, H, W]
+        maps = maps.view(*slots.shape[:2], *maps.shape[1:])  # [B, K, 4, H, W]
+        return mix(maps[:, :, :3], maps[:, :, 3:])
 
 
 class SSMSlot(StateSpace):
     """SSM-Slot: the latents of a frame are the slots of SAVi, which sees source and target as a video of two frames.
 
-    The encoder minimises the squared error of its drawings, summed over pixels and averaged over frames. Its slots
-    start at random, in `predict` and in the encoding too: give a generator to get the same again.
-    Slots, iterations, dynamics and probe are as in SVIB, Table 7; `channels`, `features`, `hidden`, the predictor and
-    `stride` as in the release, which has `stride=1` for images of 64 pixels. It draws 128 pixels only, from 8 x 8
-    by four transposed convolutions of stride 2; here, for smaller images, the first of the four have stride 1.
+    The encoder minimises the squared error of its reconstructions, summed over pixels and averaged over frames. The
+    initial slots are random, also in `predict` and in the encoding: pass a generator to repeat a result.
+    Slots, iterations, dynamics and probe follow SVIB, Table 7; `channels`, `features`, `hidden`, the predictor and
+    `stride` follow the released code, which has `stride=1` for images of 64 pixels. Its decoder makes only images of
+    128 pixels, from 8 x 8 by four transposed convolutions of stride 2; for smaller images, the first layers here have
+    stride 1.
 
     >>> model = SSMSlot(size=32, channels=8, features=16, hidden=16, decoder_width=32, decoder_blocks=1).eval()
     >>> images = torch.zeros(2, 3, 32, 32)
@@ -304,31 +296,26 @@ class SSMSlot(StateSpace):
         )
         self.dynamics = Transformer(width=slot_size, blocks=dynamics_blocks, heads=dynamics_heads)
         self.decoder = TransformerDecoder(
-            slot_size,
-            size=size,
-            patch=decoder_patch,
-            width=decoder_width,
-            blocks=decoder_blocks,
-            heads=decoder_heads,
-            dropout=dropout,
+            slot_size, size, decoder_patch, decoder_width, decoder_blocks, decoder_heads, dropout
         )
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Encoding:
-        """Images [B, 3, size, size], as the first frame -> slots [B, K, D], their masks, and the images drawn again."""
-        slots = self.encoder(check_images(images, self.size)[:, None], generator)[:, 0]
-        reconstruction, masks = self.encoder.draw(slots)
+        """Encode images [B, 3, size, size] as first frames to slots [B, K, D]; decode these to masks and images."""
+        slots = self.encoder(check_image_shape(images, self.size)[:, None], generator)[:, 0]
+        reconstruction, masks = self.encoder.decode(slots)
         return Encoding(slots=slots, masks=masks, reconstruction=reconstruction)
 
     def predict(self, batch: Batch, generator: torch.Generator | None = None) -> Tensor:
-        """The target images [B, 3, size, size], clamped to 0..1 as released."""
-        source = check_images(batch["source"], self.size, "source")
-        return self.imagine(self.encoder(source[:, None], generator)[:, 0])
+        """Predict the target images [B, 3, size, size], clamped to 0..1 as released."""
+        source = check_image_shape(batch["source"], self.size, "source")
+        return self.predict_from_latents(self.encoder(source[:, None], generator)[:, 0])
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """`reconstruction` of both frames, `dynamics` from the slots of one to those of the other, and `probe`."""
-        target = check_images(batch["target"], self.size, "target")
-        frames = torch.stack((check_images(batch["source"], self.size, "source"), target), dim=1)  # [B, 2, 3, H, W]
+        """Return `reconstruction` of both frames, `dynamics` between their slots, and `probe`."""
+        target = check_image_shape(batch["target"], self.size, "target")
+        source = check_image_shape(batch["source"], self.size, "source")
+        frames = torch.stack((source, target), dim=1)  # [B, 2, 3, H, W]
         slots = self.encoder(frames)  # [B, 2, K, D]
-        drawn, _ = self.encoder.draw(slots.flatten(0, 1))
-        errors = F.mse_loss(drawn.float(), frames.flatten(0, 1).float(), reduction="sum")
-        return self.rest_of_loss({"reconstruction": errors / len(drawn)}, slots[:, 0], slots[:, 1], target)
+        images, _ = self.encoder.decode(slots.flatten(0, 1))  # [2 B, 3, H, W]
+        errors = F.mse_loss(images.float(), frames.flatten(0, 1).float(), reduction="sum")
+        return self.sum_losses({"reconstruction": errors / len(images)}, slots[:, 0], slots[:, 1], target)

@@ -1,6 +1,6 @@
 """The transformer of SVIB: sine-cosine positions, pre-norm blocks, and the decoder that all its baselines share.
 
-Kim et al. 2023 (SVIB), Appendix E.4 and Table 7; what the text leaves open is as in the released code.
+Kim et al. 2023 (SVIB), Appendix E.4 and Table 7; otherwise as in the released code.
 """
 
 from __future__ import annotations
@@ -11,25 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from alebrije.checks import whole_number
 from alebrije.errors import InputError
+from alebrije.models.checks import check_positive
 from alebrije.models.fused import fed_forward
-
-
-def check_images(images: Tensor, size: int, name: str = "images") -> Tensor:
-    """The images, once they are known to be [B, 3, size, size]."""
-    if images.ndim != 4 or tuple(images.shape[1:]) != (3, size, size):
-        raise InputError(f"{name} must have the shape [B, 3, {size}, {size}], not {list(images.shape)}")
-    return images
-
-
-def check_positive(**numbers: int) -> None:
-    """Whether all of these are at least 1."""
-    for name, number in numbers.items():
-        if number < 1:
-            raise InputError(f"{name} must be at least 1, got {number}")
-
-
-# --- Positions and patches ---
 
 
 def sincos_positions(length: int, width: int) -> Tensor:
@@ -39,26 +24,26 @@ def sincos_positions(length: int, width: int) -> Tensor:
     tensor([0., 1., 0., 1.])
     """
     if width < 2 or width % 2:
-        raise InputError(f"sine-cosine positions come in pairs: width must be even, got {width}")
+        raise InputError(f"sine-cosine positions need an even width, not {width}")
     angles = torch.arange(length)[:, None] * 10_000 ** (-torch.arange(0, width, 2) / width)  # [length, width / 2]
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
 
 
 def sincos_grid(side: int, width: int) -> Tensor:
-    """[side * side, width]: the first half of the columns tells the row, the second the column.
+    """[side * side, width]: the first half of the columns encodes the row, the second half the column.
 
     >>> sincos_grid(32, 192).shape
     torch.Size([1024, 192])
     """
     if width < 4 or width % 4:
-        raise InputError(f"two-dimensional sine-cosine positions need a width that 4 divides, got {width}")
+        raise InputError(f"two-dimensional sine-cosine positions need a width divisible by 4, not {width}")
     line = sincos_positions(side, width // 2)
     rows, columns = line[:, None].expand(side, side, -1), line[None].expand(side, side, -1)
     return torch.cat((rows, columns), dim=-1).flatten(0, 1)
 
 
 def image_to_patches(images: Tensor, patch: int) -> Tensor:
-    """[B, 3, H, W] -> [B, H / patch * W / patch, patch * patch * 3], row by row, each patch channels last.
+    """Cut images [B, 3, H, W] into patches [B, H / patch * W / patch, patch * patch * 3], row by row, channels last.
 
     >>> image_to_patches(torch.arange(48.0).reshape(1, 3, 4, 4), 2)[0, 1].tolist()
     [2.0, 18.0, 34.0, 3.0, 19.0, 35.0, 6.0, 22.0, 38.0, 7.0, 23.0, 39.0]
@@ -69,17 +54,14 @@ def image_to_patches(images: Tensor, patch: int) -> Tensor:
 
 
 def patches_to_image(patches: Tensor, patch: int) -> Tensor:
-    """The square images of which these are the patches: undoes `image_to_patches`."""
+    """Put the patches of square images together again: the inverse of `image_to_patches`."""
     side = math.isqrt(patches.shape[1])
     grid = patches.reshape(len(patches), side, side, patch, patch, 3)
     return grid.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
 
 
-# --- Layers ---
-
-
 def linear(inputs: int, outputs: int, *, bias: bool = True, gain: float = 1.0, relu: bool = False) -> nn.Linear:
-    """A linear layer that starts Xavier-uniform times `gain`, or Kaiming-uniform before a ReLU, with no bias yet."""
+    """Build a linear layer: weights Xavier-uniform times `gain`, or Kaiming-uniform before a ReLU; zero bias."""
     layer = nn.Linear(inputs, outputs, bias=bias)
     if relu:
         nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
@@ -91,7 +73,7 @@ def linear(inputs: int, outputs: int, *, bias: bool = True, gain: float = 1.0, r
 
 
 def _projections(width: int, parts: int) -> nn.Linear:
-    """`parts` square matrices in one product, each with the start it would have alone."""
+    """Build `parts` square matrices as one layer, each initialised like a layer of its own."""
     layer = nn.Linear(width, parts * width, bias=False)
     for part in layer.weight.detach().chunk(parts):
         nn.init.xavier_uniform_(part)
@@ -99,15 +81,15 @@ def _projections(width: int, parts: int) -> nn.Linear:
 
 
 class Attention(nn.Module):
-    """Multi-head attention of tokens among themselves or, with `cross`, to the tokens of a memory.
+    """Multi-head self-attention or, with `cross`, attention to the tokens of a memory.
 
-    Nothing has a bias. As released, dropout falls on the attention weights and on the output.
+    There are no biases. As in the released code, dropout applies to the attention weights and to the output.
     """
 
     def __init__(self, width: int, heads: int, *, dropout: float = 0.0, gain: float = 1.0, cross: bool = False) -> None:
         super().__init__()
         if width % heads:
-            raise InputError(f"heads must divide width, and {heads} does not divide {width}")
+            raise InputError(f"width must be divisible by heads, but they are {width} and {heads}")
         self.heads, self.dropout = heads, dropout
         self.projections = _projections(width, 1 if cross else 3)  # q, or q, k and v
         self.memory_projections = _projections(width, 2) if cross else None  # k and v
@@ -125,14 +107,14 @@ class Attention(nn.Module):
         return F.dropout(self.output(mixed.transpose(1, 2).flatten(2)), self.dropout, self.training)
 
     def _heads(self, projected: Tensor) -> tuple[Tensor, ...]:
-        """[B, L, parts * D] -> parts x [B, heads, L, D / heads], all of them views."""
+        """Split [B, L, parts * D] into `parts` views [B, heads, L, D / heads]."""
         batch, length, _ = projected.shape
         parts = projected.view(batch, length, -1, self.heads, self.output.in_features // self.heads)
         return parts.permute(2, 0, 3, 1, 4).unbind(0)
 
 
 class FeedForward(nn.Sequential):
-    """Two linear layers with a ReLU between them, `times` as wide there."""
+    """Two linear layers with a ReLU between them; the hidden layer is `times` as wide."""
 
     def __init__(self, width: int, *, times: int = 4, gain: float = 1.0) -> None:
         super().__init__(linear(width, times * width, relu=True), nn.ReLU(), linear(times * width, width, gain=gain))
@@ -145,7 +127,7 @@ class FeedForward(nn.Sequential):
 class Block(nn.Module):
     """x + attention(norm(x)), with `cross` also + attention(norm(x), memory), then + feed-forward(norm(x)).
 
-    The `first` block goes on from the normalised tokens instead of the raw ones, as released.
+    As in the released code, the residual stream of the `first` block starts from the normalised tokens.
     """
 
     def __init__(
@@ -177,10 +159,10 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Blocks and a last LayerNorm; without blocks, the LayerNorm alone.
+    """Blocks and a final LayerNorm; without blocks, only the LayerNorm.
 
-    What goes into the residual stream starts small: its matrices have the gain (2 L)^-1/2 for L blocks, (3 L)^-1/2 if
-    each also attends to a memory, one over the root of the number of additions.
+    Matrices that write to the residual stream start with a gain of one over the root of the number of additions:
+    (2 L)^-1/2 for L blocks, (3 L)^-1/2 if each also attends to a memory.
 
     >>> Transformer(width=64, blocks=4, heads=4)(torch.zeros(2, 7, 64)).shape
     torch.Size([2, 7, 64])
@@ -189,13 +171,12 @@ class Transformer(nn.Module):
     def __init__(self, *, width: int, blocks: int, heads: int, dropout: float = 0.0, cross: bool = False) -> None:
         super().__init__()
         check_positive(width=width, heads=heads)
-        if blocks < 0:
-            raise InputError(f"blocks cannot be fewer than none, got {blocks}")
+        whole_number("blocks", blocks)
         if not 0 <= dropout < 1:
-            raise InputError(f"dropout must be at least 0 and less than 1, got {dropout}")
+            raise InputError(f"dropout must be at least 0 and less than 1, not {dropout}")
         gain = ((3 if cross else 2) * max(blocks, 1)) ** -0.5
         self.blocks = nn.ModuleList(
-            Block(width, heads, dropout=dropout, gain=gain, cross=cross, first=number == 0) for number in range(blocks)
+            Block(width, heads, dropout=dropout, gain=gain, cross=cross, first=index == 0) for index in range(blocks)
         )
         self.norm = nn.LayerNorm(width)
 
@@ -207,18 +188,15 @@ class Transformer(nn.Module):
         return normed
 
 
-# --- The decoder ---
-
-
 class TransformerDecoder(nn.Module):
-    """Draws images from a set of tokens: what I2I-CNN, I2I-ViT and the Oracle end with, and the probe of the SSMs.
+    """Decodes a set of tokens to images: the decoder of I2I-CNN, I2I-ViT and the Oracle, and the probe of the SSMs.
 
-    One query per patch, which is its position and nothing else, goes through blocks that attend to the other patches
-    and to the tokens; a linear map makes pixels of it. The order of the tokens means nothing to it.
-    The defaults are SVIB's, Table 7; the pixels are not clamped.
+    There is one query per patch, its position. The queries go through blocks that attend to the other patches and to
+    the tokens; a linear map turns each into pixels. The order of the tokens has no effect.
+    Defaults follow SVIB, Table 7. Pixels are not clamped.
 
-    >>> draw = TransformerDecoder(64, size=32, width=32, blocks=2)
-    >>> draw(torch.zeros(5, 1, 64)).shape
+    >>> decoder = TransformerDecoder(64, size=32, width=32, blocks=2)
+    >>> decoder(torch.zeros(5, 1, 64)).shape
     torch.Size([5, 3, 32, 32])
     """
 
@@ -227,7 +205,6 @@ class TransformerDecoder(nn.Module):
     def __init__(
         self,
         inputs: int,
-        *,
         size: int = 128,
         patch: int = 4,
         width: int = 192,

@@ -4,6 +4,7 @@ from alebrije.probes.boosting import BoostedTrees, boost_trees
 from alebrije.probes.linear import linear_predictions, logistic_regression
 from alebrije.probes.mlp import KnockoutAccuracy, knockout_accuracy, mlp_predictions
 from alebrije.probes.scaling import standardise
+from alebrije.probes.split import split_rows
 
 __all__ = [
     "BoostedTrees",
@@ -13,5 +14,6 @@ __all__ = [
     "linear_predictions",
     "logistic_regression",
     "mlp_predictions",
+    "split_rows",
     "standardise",
 ]

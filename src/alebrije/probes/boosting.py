@@ -1,10 +1,10 @@
 """Gradient-boosted trees for many targets at once.
 
-The recipe is scikit-learn's ``GradientBoostingClassifier()`` (100 rounds, depth 3, rate 0.1, splits by squared error
-on the residuals, Newton leaves, importance by impurity), but every tree of a round, over all classes of all targets,
-grows in the same few tensor operations: a level of all trees costs one product of a sparse matrix (which row lies in
-which bin) with the residuals of every node. On small data every threshold is tried, as there. On large data about 64
-of each neuron are, the widest gap of each quantile: of several numbers tried on 10,000 rows that came closest.
+The algorithm is scikit-learn's ``GradientBoostingClassifier()`` (100 rounds, depth 3, rate 0.1, splits by squared
+error on the residuals, Newton leaves, importance by impurity). Here all trees of a round, over all classes of all
+targets, grow together: one level costs one product of a sparse matrix (which row is in which bin) with the residuals
+of every node. On small data every threshold is tried, as in scikit-learn. On large data about 64 per neuron are tried,
+at the widest gap of each quantile; of several numbers tried on 10,000 rows, 64 came closest to scikit-learn.
 """
 
 from __future__ import annotations
@@ -14,35 +14,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from alebrije.arrays import Floats, Integers
 from alebrije.errors import InputError
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
 ROUNDS, DEPTH, RATE = 100, 3, 0.1
-QUANTILES = 64  # thresholds of a neuron, where all of them would be too many
-EXACT_CELLS = 400_000  # neurons x thresholds x trees that are still looked at without leaving any out
+QUANTILES = 64  # thresholds per neuron where trying all would be too many
+EXACT_CELLS = 400_000  # try all thresholds up to this many neurons x thresholds x trees
 
 
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
-    """What boosting found: `importance` [L, F], columns summing to 1, and `predictions` [M, F] for the new rows."""
+    """`importance` [L, F], whose columns sum to 1, and `predictions` [M, F] for the new rows."""
 
     importance: Floats
     predictions: Floats
 
 
-def boost_trees(
-    inputs: Floats,
-    targets: Floats | Integers,
-    new_inputs: Floats,
-) -> BoostedTrees:
-    """Boosts trees from `inputs` [N, L] to every column of `targets` [N, F] and predicts for `new_inputs` [M, L].
+def boost_trees(inputs: Floats, targets: Floats | Integers, new_inputs: Floats) -> BoostedTrees:
+    """Fit boosted trees from `inputs` [N, L] to each column of `targets` [N, F] and predict for `new_inputs` [M, L].
 
-    Integer targets are classes 0..K-1, floating ones are regressed by squared error.
+    Integer targets are classes 0..K-1. Float targets are regressed with squared error.
 
     >>> rng = np.random.default_rng(0)
     >>> codes = rng.normal(size=(500, 3))
@@ -52,32 +45,32 @@ def boost_trees(
     """
     if len(inputs) < 2:
         raise InputError(f"boosted trees need at least 2 rows to fit, got {len(inputs)}")
-    order = np.lexsort(inputs[:64][::-1])  # of equal splits the first wins: let the data say which neuron that is
+    order = np.lexsort(inputs[:64][::-1])  # the first of equal splits wins; sorting removes the neuron order
     inputs, new_inputs = inputs[:, order], new_inputs[:, order]
-    groups = [_Target(column) for column in targets.T]
-    ends = np.cumsum([0, *(len(g.start) for g in groups)]).tolist()
-    spans = [(group, *span) for group, span in zip(groups, pairwise(ends), strict=True)]  # each target's trees
+    columns = [_Target(column) for column in targets.T]
+    ends = np.cumsum([0, *(len(t.start) for t in columns)]).tolist()
+    spans = [(target, *span) for target, span in zip(columns, pairwise(ends), strict=True)]  # each target's trees
     edges = _thresholds(inputs, trees=ends[-1])
     binned, new_binned = _bin(inputs, edges), _bin(new_inputs, edges)  # [L, N]
     grower = _Grower(binned, bins=max(len(e) for e in edges) + 1)
-    raw = torch.cat([g.start.expand(-1, binned.shape[1]) for g in groups])  # [T, N], T trees a round
-    new_raw = torch.cat([g.start.expand(-1, new_binned.shape[1]) for g in groups])
+    raw = torch.cat([t.start.expand(-1, binned.shape[1]) for t in columns])  # [T, N], T trees per round
+    new_raw = torch.cat([t.start.expand(-1, new_binned.shape[1]) for t in columns])
     importance = torch.zeros(inputs.shape[1], len(raw), dtype=torch.float64)
     for _ in range(ROUNDS):
-        steps = [g.residual(raw[a:b]) for g, a, b in spans]
+        steps = [t.residual(raw[a:b]) for t, a, b in spans]
         residual, curvature = (torch.cat(parts) for parts in zip(*steps, strict=True))
         leaf, splits = grower.grow(residual, importance)
         values = _leaf_values(leaf, residual, curvature)
         raw = raw + RATE * values.gather(1, leaf)
-        new_raw = new_raw + RATE * values.gather(1, _drop_down(new_binned, splits))
+        new_raw = new_raw + RATE * values.gather(1, _find_leaves(new_binned, splits))
     gains = torch.stack([importance[:, a:b].sum(1) for _, a, b in spans], 1)  # [L, F]
     gains = (gains / gains.sum(0).clamp_min(1e-300))[np.argsort(order)]
-    predictions = torch.stack([g.predict(new_raw[a:b]) for g, a, b in spans], 1)
+    predictions = torch.stack([t.predict(new_raw[a:b]) for t, a, b in spans], 1)
     return BoostedTrees(gains.numpy(), predictions.double().numpy())
 
 
 class _Target:
-    """One target: where boosting starts, what is left to explain, how raw scores are read."""
+    """One target: its initial prediction, its residuals, and how to read raw scores."""
 
     def __init__(self, column: Floats | Integers) -> None:
         self.classes = column.dtype.kind == "i"
@@ -88,27 +81,27 @@ class _Target:
             self.damping = 1.0 - 1.0 / max(len(self.truth), 2)
         else:
             self.scale = float(column.std()) or 1.0
-            self.middle = float(column.mean())
-            self.truth = torch.from_numpy((column - self.middle) / self.scale).float()[None]
+            self.mean = float(column.mean())
+            self.truth = torch.from_numpy((column - self.mean) / self.scale).float()[None]
             self.start = torch.zeros(1, 1)
 
     def residual(self, raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The residuals and the weights of a Newton step [K, N]."""
+        """The residuals and the weights of a Newton step, each [K, N]."""
         if not self.classes:
-            rest = self.truth - raw
-            return rest, torch.ones_like(rest)
-        rest = self.truth - raw.softmax(0)
-        size = rest.abs()
-        return rest, size * (1.0 - size) / self.damping
+            residual = self.truth - raw
+            return residual, torch.ones_like(residual)
+        residual = self.truth - raw.softmax(0)
+        size = residual.abs()
+        return residual, size * (1.0 - size) / self.damping
 
     def predict(self, raw: torch.Tensor) -> torch.Tensor:
         if self.classes:
             return raw.argmax(0).double()
-        return raw[0].double() * self.scale + self.middle
+        return raw[0].double() * self.scale + self.mean
 
 
 class _Grower:
-    """Grows all trees of a round, level by level, over inputs binned once."""
+    """Grows all trees of a round, level by level, on inputs binned once."""
 
     def __init__(self, binned: torch.Tensor, bins: int) -> None:
         self.binned, self.bins = binned, bins  # [L, N]
@@ -118,20 +111,20 @@ class _Grower:
         starts[1:] = torch.bincount(cells, minlength=self.neurons * bins).cumsum(0)
         members = torch.arange(rows).repeat(self.neurons)[cells.argsort(stable=True)]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse rows a beta feature
+            warnings.simplefilter("ignore", UserWarning)  # torch warns that sparse CSR is in beta
             self.rows_in_bin = torch.sparse_csr_tensor(
                 starts, members, torch.ones(len(members)), (self.neurons * bins, rows)
             )
 
     def histogram(self, columns: torch.Tensor) -> torch.Tensor:
-        """Sums of `columns` [N, C] over the rows of each bin, accumulated along bins: [L, bins, C]."""
+        """Cumulative sums of `columns` [N, C] over the rows of each bin: [L, bins, C]."""
         sums: torch.Tensor = self.rows_in_bin @ columns
         return sums.view(self.neurons, self.bins, -1).cumsum(1)
 
     def grow(
         self, residual: torch.Tensor, importance: torch.Tensor
     ) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
-        """The leaf of each row in each tree [T, N] and the splits; adds each split's gain to `importance`."""
+        """Return the leaf of each row in each tree [T, N] and the splits, and add the gains to `importance`."""
         trees, rows = residual.shape
         columns = residual.T.contiguous()  # [N, T]
         leaf = torch.zeros(trees, rows, dtype=torch.uint8)
@@ -146,41 +139,41 @@ class _Grower:
             if level + 1 < DEPTH:
                 children = leaf.T.contiguous()
                 left = torch.stack([children == 2 * node for node in range(2**level)], 1).float()  # [N, nodes, T]
-                number = self.histogram(left.flatten(1)).view_as(sums)
-                found = self.histogram(left.mul_(columns[:, None]).flatten(1)).view_as(sums)
-                sums = torch.stack([found, sums - found], 3).flatten(2, 3)
-                counts = torch.stack([number, counts - number], 3).flatten(2, 3)
+                left_counts = self.histogram(left.flatten(1)).view_as(sums)
+                left_sums = self.histogram(left.mul_(columns[:, None]).flatten(1)).view_as(sums)
+                sums = torch.stack([left_sums, sums - left_sums], 3).flatten(2, 3)
+                counts = torch.stack([left_counts, counts - left_counts], 3).flatten(2, 3)
         return leaf.long(), splits
 
 
 def _best_splits(sums: torch.Tensor, counts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The neuron, the last bin that goes left and the gain in squared error, per node and tree.
+    """The neuron, the last bin that goes left and the gain in squared error, each [nodes, T].
 
-    A node that nothing can split sends all its rows left at no gain.
+    A node that cannot be split sends all its rows left, with gain 0.
     """
     total, rows = sums[:1, -1:], counts[:1, -1:]
-    other, others = total - sums, rows - counts
-    gain = sums.square() / counts + other.square() / others  # not a number, or infinite, where a side is empty
-    gain.masked_fill_((counts <= 0) | (others <= 0), -torch.inf)
+    right_sums, right_counts = total - sums, rows - counts
+    gain = sums.square() / counts + right_sums.square() / right_counts  # NaN or infinite where a side is empty
+    gain.masked_fill_((counts <= 0) | (right_counts <= 0), -torch.inf)
     bins = gain.shape[1]
-    best, where = gain.flatten(0, 1).max(0)
+    best, index = gain.flatten(0, 1).max(0)
     gained = best - (total.square() / rows.clamp_min(1.0))[0, 0]
     useless = gained <= 1e-7
-    neuron = (where // bins).masked_fill_(useless, 0)
-    border = (where % bins).masked_fill_(useless, bins)
+    neuron = (index // bins).masked_fill_(useless, 0)
+    border = (index % bins).masked_fill_(useless, bins)
     return neuron, border, gained.masked_fill_(useless, 0.0)
 
 
 def _descend(binned: torch.Tensor, leaf: torch.Tensor, neuron: torch.Tensor, border: torch.Tensor) -> torch.Tensor:
-    """The child of node `leaf` [T, N] that each row falls into."""
+    """The child node of each row [T, N], given its node `leaf`."""
     child = leaf * 2
-    for node, (at, last) in enumerate(zip(neuron, border.to(binned.dtype), strict=True)):
-        right = binned[at] > last[:, None]  # [T, N]
+    for node, (column, last) in enumerate(zip(neuron, border.to(binned.dtype), strict=True)):
+        right = binned[column] > last[:, None]  # [T, N]
         child += right & (leaf == node) if len(neuron) > 1 else right
     return child
 
 
-def _drop_down(binned: torch.Tensor, splits: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+def _find_leaves(binned: torch.Tensor, splits: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
     leaf = torch.zeros(splits[0][0].shape[1], binned.shape[1], dtype=torch.uint8)
     for neuron, border in splits:
         leaf = _descend(binned, leaf, neuron, border)
@@ -195,21 +188,20 @@ def _leaf_values(leaf: torch.Tensor, residual: torch.Tensor, curvature: torch.Te
 
 
 def _thresholds(inputs: Floats, trees: int) -> list[Floats]:
-    """The thresholds of each neuron that splits may use: all that differ if affordable, else about QUANTILES."""
+    """The thresholds of each neuron that splits may use: all of them if affordable, else about QUANTILES."""
     counted = [np.unique(values, return_counts=True) for values in inputs.T]
     exact = len(counted) * max(len(values) for values, _ in counted) * trees <= EXACT_CELLS
-    return [_between(v, np.arange(len(v) - 1) if exact else _widest_gaps(v, n)) for v, n in counted]
-
-
-def _between(values: Floats, below: Integers) -> Floats:
-    """Thresholds half-way between the values numbered `below` and their successors."""
-    return np.asarray(values[below] + (values[below + 1] - values[below]) / 2)
+    thresholds = []
+    for values, counts in counted:
+        below = np.arange(len(values) - 1) if exact else _widest_gaps(values, counts)
+        thresholds.append(values[below] + (values[below + 1] - values[below]) / 2)  # halfway to the next value
+    return thresholds
 
 
 def _widest_gaps(values: Floats, counts: Integers) -> Integers:
-    """Which of the distinct values to put a threshold behind: in each quantile, the one before the widest gap.
+    """Indices of the distinct values that get a threshold after them: in each quantile, before the widest gap.
 
-    A value that alone has more rows than a quantile gets an interval of its own, and the quantiles are of the rest.
+    A value with more rows than a quantile gets its own interval; the other values are divided into quantiles.
     """
     heavy = counts > counts.sum() / QUANTILES
     light = np.cumsum(np.where(heavy, 0, counts))

@@ -1,20 +1,21 @@
-"""Linear classifiers: logistic regression to its one optimum, and heads that are trained as networks are."""
+"""Linear classifiers: logistic regression fitted to convergence, and classifiers trained with Adam."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 
+from alebrije.arrays import Floats, Integers
 from alebrije.probes.scaling import standardise
 
-NEWTON_WEIGHTS = 1000  # up to so many weights their matrix of second derivatives is cheap
+NEWTON_WEIGHTS = 1000  # the Hessian of at most this many weights is cheap
 
 
-def logistic_regression(codes: npt.NDArray[np.float64], classes: npt.NDArray[np.int64]) -> Any:
-    """scikit-learn's `LogisticRegression` with its defaults (C = 1), fitted to convergence.
+def logistic_regression(codes: Floats, classes: Integers) -> Any:
+    """Fit scikit-learn's `LogisticRegression` with its defaults (C = 1) to convergence.
 
     >>> codes = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> logistic_regression(codes, np.array([0, 0, 1, 1])).predict(codes).tolist()
@@ -23,22 +24,24 @@ def logistic_regression(codes: npt.NDArray[np.float64], classes: npt.NDArray[np.
     from sklearn.linear_model import LogisticRegression
 
     weights = (codes.shape[1] + 1) * len(np.unique(classes))
-    varied = bool((codes != codes[0]).any())  # else there is nothing to descend, which Newton's method minds
+    varied = bool((codes != codes[0]).any())  # newton-cholesky warns where all codes are equal
     solver = "newton-cholesky" if varied and weights <= NEWTON_WEIGHTS else "lbfgs"
     return LogisticRegression(solver=solver, max_iter=1000).fit(codes, classes)
 
 
 def linear_predictions(
-    inputs: npt.NDArray[np.float64],
-    classes: npt.NDArray[np.int64],
-    new_inputs: npt.NDArray[np.float64],
+    inputs: Floats,
+    classes: Integers,
+    new_inputs: Floats,
     *,
     epochs: int = 75,
     learning_rate: float = 1e-3,
     batch_size: int = 64,
     seed: int = 0,
-) -> npt.NDArray[np.int64]:
-    """Trains a linear classifier with Adam on `inputs` [N, L] for each column of `classes` [N, F]: its answers. [M, F]
+) -> Integers:
+    """Train a linear classifier with Adam for each factor and predict the classes [M, F] of `new_inputs` [M, L].
+
+    `inputs` is [N, L] and `classes` [N, F].
 
     >>> codes = np.linspace(-1.0, 1.0, 100)[:, None]
     >>> linear_predictions(codes, (codes > 0).astype(int), np.array([[-0.9], [0.9]]))[:, 0].tolist()
@@ -46,19 +49,18 @@ def linear_predictions(
     """
     rows, new_rows = (torch.from_numpy(codes).float() for codes in standardise(inputs, new_inputs))
     labels = torch.from_numpy(np.ascontiguousarray(classes))
-    kinds = [int(kind) for kind in classes.max(0) + 1]
-    draw = torch.Generator().manual_seed(seed)
-    weights = (torch.rand(inputs.shape[1], sum(kinds), generator=draw) * 2 - 1) * inputs.shape[1] ** -0.5
-    bias = torch.zeros(sum(kinds))
-    learned = [weights.requires_grad_(), bias.requires_grad_()]
-    adam = torch.optim.Adam(learned, learning_rate)
+    class_counts = [int(count) for count in classes.max(0) + 1]
+    generator = torch.Generator().manual_seed(seed)
+    weights = (torch.rand(inputs.shape[1], sum(class_counts), generator=generator) * 2 - 1) * inputs.shape[1] ** -0.5
+    bias = torch.zeros(sum(class_counts))
+    adam = torch.optim.Adam([weights.requires_grad_(), bias.requires_grad_()], learning_rate)
     for _ in range(epochs):
-        for batch in torch.split(torch.randperm(len(rows), generator=draw), batch_size):
-            logits = torch.split(torch.addmm(bias, rows[batch], weights), kinds, 1)
-            losses = [torch.nn.functional.cross_entropy(each, labels[batch, at]) for at, each in enumerate(logits)]
+        for batch in torch.split(torch.randperm(len(rows), generator=generator), batch_size):
+            logits = torch.split(torch.addmm(bias, rows[batch], weights), class_counts, 1)  # per factor [B, K]
+            losses = [F.cross_entropy(of_factor, labels[batch, f]) for f, of_factor in enumerate(logits)]
             adam.zero_grad()
             torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
             adam.step()
     with torch.no_grad():
-        logits = torch.split(torch.addmm(bias, new_rows, weights), kinds, 1)
-    return np.stack([each.argmax(1).numpy() for each in logits], 1)
+        logits = torch.split(torch.addmm(bias, new_rows, weights), class_counts, 1)
+    return np.stack([of_factor.argmax(1).numpy() for of_factor in logits], 1)

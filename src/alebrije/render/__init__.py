@@ -1,10 +1,10 @@
-"""What it looks like: scenes to images and masks, in plain torch on any device."""
+"""Render scenes to images and masks, in plain torch on any device."""
 
 from alebrije.render.dsprites import dsprites_factors, dsprites_images, render_dsprites
 from alebrije.render.frames import Frames
 from alebrije.render.fusing import fusing
 from alebrije.render.rooms import render_rooms, rooms_factors, rooms_images
-from alebrije.render.silhouettes import labels, silhouettes, visible_pixels
+from alebrije.render.silhouettes import silhouettes, visible_masks, visible_pixels
 from alebrije.render.solid import render_solid
 from alebrije.render.sprites import render_sprites
 
@@ -13,7 +13,6 @@ __all__ = [
     "dsprites_factors",
     "dsprites_images",
     "fusing",
-    "labels",
     "render_dsprites",
     "render_rooms",
     "render_solid",
@@ -21,5 +20,6 @@ __all__ = [
     "rooms_factors",
     "rooms_images",
     "silhouettes",
+    "visible_masks",
     "visible_pixels",
 ]

@@ -1,7 +1,7 @@
-"""How surfaces scatter light: the lobes of Cycles' shaders that CLEVR's two materials are mixed from.
+"""BRDFs: the lobes of Cycles' shaders that CLEVR's two materials are mixed from.
 
-Each lobe takes cosines (n: normal, l: to the light, v: to the eye, h: halfway) and gives radiance per irradiance on a
-surface that faces the light, the cosine of incidence counted in.
+Each lobe takes cosines between directions (n: normal, l: to the light, v: to the camera, h: half vector) and returns
+radiance per irradiance on a surface that faces the light. The cosine of incidence is included.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ import math
 import torch
 from torch import Tensor
 
-Width = float | Tensor  # alpha of a microfacet lobe, the same everywhere or one for each point
+Alpha = float | Tensor  # roughness of a microfacet lobe, one number or one per point
 
 
 def fresnel(cosine: Tensor, index: float) -> Tensor:
-    """Share of light that a smooth dielectric reflects, seen at this cosine."""
+    """Share of light that a smooth dielectric of this index of refraction reflects at this cosine."""
     g = (index * index - 1.0 + cosine * cosine).sqrt()
     a = (g - cosine) / (g + cosine)
     b = (cosine * (g + cosine) - 1.0) / (cosine * (g - cosine) + 1.0)
     return 0.5 * a * a * (1.0 + b * b)
 
 
-def ggx(hx: Tensor, hy: Tensor, hz: Tensor, nl: Tensor, nv: Tensor, wide: tuple[Width, Width]) -> Tensor:
-    """Microfacets after Trowbridge and Reitz, stretched; `h` in the frame of tangent, bitangent and normal."""
-    ax, ay = wide
-    spread = 1.0 / (math.pi * ax * ay * ((hx / ax).square() + (hy / ay).square() + hz.square()).square())
+def ggx(hx: Tensor, hy: Tensor, hz: Tensor, nl: Tensor, nv: Tensor, alpha: tuple[Alpha, Alpha]) -> Tensor:
+    """Anisotropic microfacets after Trowbridge and Reitz; `h` is in the frame of tangent, bitangent and normal."""
+    ax, ay = alpha
+    density = 1.0 / (math.pi * ax * ay * ((hx / ax).square() + (hy / ay).square() + hz.square()).square())
     square = ax * ay
     to_light = nl / (nl + (square + (1.0 - square) * nl * nl).sqrt())
-    to_eye = 1.0 / (nv + (square + (1.0 - square) * nv * nv).sqrt())
-    return spread * to_light * to_eye
+    to_camera = 1.0 / (nv + (square + (1.0 - square) * nv * nv).sqrt())
+    return density * to_light * to_camera
 
 
 def beckmann(nh: Tensor, nl: Tensor, nv: Tensor, alpha: float) -> Tensor:
     """Microfacets after Beckmann, with Walter's fit of Smith's masking."""
     cosine = nh * nh
-    spread = torch.exp((1.0 - 1.0 / cosine) / (alpha * alpha)) / (math.pi * alpha * alpha * cosine * cosine)
-    return spread * _unmasked(nl, alpha) * _unmasked(nv, alpha) / (4.0 * nv)
+    density = torch.exp((1.0 - 1.0 / cosine) / (alpha * alpha)) / (math.pi * alpha * alpha * cosine * cosine)
+    return density * _unmasked(nl, alpha) * _unmasked(nv, alpha) / (4.0 * nv)
 
 
 def _unmasked(cosine: Tensor, alpha: float) -> Tensor:
@@ -46,9 +46,9 @@ def _unmasked(cosine: Tensor, alpha: float) -> Tensor:
 
 
 def velvet(nh: Tensor, nl: Tensor, nv: Tensor, hv: Tensor, sigma: float) -> Tensor:
-    """Ashikhmin's velvet: light on the rim."""
+    """Ashikhmin's velvet: bright at grazing angles."""
     across = (1.0 - nh * nh).clamp_min(1e-4)
-    spread = torch.exp(-nh * nh / (across * (sigma * sigma))) / (sigma * sigma * math.pi * across * across)
+    density = torch.exp(-nh * nh / (across * (sigma * sigma))) / (sigma * sigma * math.pi * across * across)
     groove = 2.0 * nh / hv.clamp_min(1e-4)
     masked = torch.minimum(groove * torch.minimum(nv, nl), torch.ones_like(nh))
-    return 0.25 * spread * masked / nv
+    return 0.25 * density * masked / nv

@@ -1,4 +1,4 @@
-"""Distance fields: a mesh as a grid of signed distances, so that a ray meets it like any other shape."""
+"""Signed distance fields: meshes sampled on a grid, so that rays hit them like any other shape."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 
 @dataclass(eq=False)
 class DistanceField:
-    """Signed distances on a regular grid over a box, read between the grid points by trilinear interpolation."""
+    """Signed distances on a regular grid over a box, interpolated trilinearly."""
 
     grid: Tensor  # [X, Y, Z] float32
     low: tuple[float, float, float]  # the first grid point
-    cell: float  # distance of neighbouring grid points
+    cell: float  # distance between neighbouring grid points
     _flat: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -27,41 +27,40 @@ class DistanceField:
         return x, y, z
 
     def on(self, device: torch.device) -> Tensor:
-        """The flat grid on a device, moved there once."""
+        """The flat grid on a device, cached."""
         key = str(device)
         if key not in self._flat:
             self._flat[key] = self.grid.reshape(-1).to(device)
         return self._flat[key]
 
     def __call__(self, point: Tensor) -> Tensor:
-        """The distance at points [3, M]; outside the box that at its nearest point. [M]"""
+        """The distance at points [3, M]; outside the box, at its nearest point. [M]"""
         flat = self.on(point.device)
-        shares, base = [], None
+        weights, corners = [], []
         for axis, count in enumerate(self.grid.shape):
-            place = ((point[axis] - self.low[axis]) / self.cell).clamp(0.0, count - 1.001)
-            corner = place.floor()
-            shares.append(place - corner)
-            index = corner.int()
-            base = index if base is None else base * count + index
-        assert base is not None
-        u, v, w = shares
-        aside = self.grid.shape[2]
-        ahead = self.grid.shape[1] * aside
+            position = ((point[axis] - self.low[axis]) / self.cell).clamp(0.0, count - 1.001)
+            corner = position.floor()
+            weights.append(position - corner)
+            corners.append(corner.int())
+        u, v, w = weights
+        column = self.grid.shape[2]
+        plane = self.grid.shape[1] * column
+        base = (corners[0] * self.grid.shape[1] + corners[1]) * column + corners[2]
 
-        def along(offset: int) -> Tensor:
+        def interpolate(offset: int) -> Tensor:
             first, second = flat[base + offset], flat[base + (offset + 1)]
             return first + (second - first) * w
 
-        near = along(0)
-        near = near + (along(aside) - near) * v
-        far = along(ahead)
-        far = far + (along(ahead + aside) - far) * v
+        near = interpolate(0)
+        near = near + (interpolate(column) - near) * v
+        far = interpolate(plane)
+        far = far + (interpolate(plane + column) - far) * v
         return near + (far - near) * u
 
 
 @cache
 def load_field(name: str) -> DistanceField:
-    """A field that comes with the library: `monkey` or `teapot`."""
+    """Load a distance field that ships with the library: `monkey` or `teapot`."""
     path = files("alebrije.render") / "assets" / f"{name}_field.npz"
     with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
         cell = float(saved["cell"])

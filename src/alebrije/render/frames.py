@@ -1,9 +1,9 @@
-"""Frames: what a renderer gives."""
+"""Frames: the output of every renderer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,9 +12,9 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """Images of B scenes, with what the same rays tell about them.
+    """Images of B scenes with their masks, pixel counts and depth.
 
-    `visible` counts the pixels in which an object is seen, `total` those in which it would be seen alone.
+    `visible` counts the pixels that show an object, `total` those that would show it without the other objects.
     """
 
     images: Tensor  # [B, 3, H, W] uint8
@@ -28,17 +28,12 @@ class Frames:
 
     def to(self, device: str | torch.device) -> Frames:
         """The same frames on another device."""
-        moved: dict[str, Any] = {}
-        for item in fields(self):
-            part = getattr(self, item.name)
-            moved[item.name] = None if part is None else part.to(device)
+        moved: Any = {name: None if tensor is None else tensor.to(device) for name, tensor in vars(self).items()}
         return Frames(**moved)
 
     @staticmethod
     def concatenate(batches: Sequence[Frames]) -> Frames:
-        """Several batches after one another."""
-        joined: dict[str, Any] = {}
-        for item in fields(Frames):
-            parts = [getattr(batch, item.name) for batch in batches]
-            joined[item.name] = None if parts[0] is None else torch.cat(parts)
+        """Concatenate several batches."""
+        parts = {name: [vars(batch)[name] for batch in batches] for name in vars(batches[0])}
+        joined: Any = {name: None if tensors[0] is None else torch.cat(tensors) for name, tensors in parts.items()}
         return Frames(**joined)

@@ -1,4 +1,4 @@
-"""Fusing: the same arithmetic as a few large kernels instead of many small ones, where a compiler is at hand."""
+"""Kernel fusion: run the same arithmetic as a few large compiled kernels instead of many small ones."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import torch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-WORTH_IT = 4096  # shorter lists are not worth a kernel of their own
+MIN_NUMEL = 4096  # smaller tensors do not repay the call of a compiled kernel
 _FUSING: ContextVar[bool] = ContextVar("fusing", default=False)
 
 
 def is_fusing() -> bool:
-    """Whether `fusing` is on here."""
+    """Whether this code runs inside `fusing`."""
     return _FUSING.get()
 
 
 @contextmanager
-def fusing(wanted: bool = True) -> Iterator[None]:
-    """Within this context the functions marked `fused` go through torch.compile, once for each."""
-    token = _FUSING.set(wanted)
+def fusing() -> Iterator[None]:
+    """Run functions marked `fused` through torch.compile within this context; each is compiled once."""
+    token = _FUSING.set(True)
     try:
         yield
     finally:
@@ -32,16 +32,16 @@ def fusing(wanted: bool = True) -> Iterator[None]:
 
 
 def fused(function: Function) -> Function:
-    """Mark a function on tensors of any length, free of Python side effects, for `fusing`."""
+    """Mark a function for `fusing`. It takes tensors of any length and has no Python side effects."""
     compiled: list[Callable[..., Any]] = []
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        if torch.compiler.is_compiling() or not _FUSING.get() or _largest(arguments) < WORTH_IT:
+        if torch.compiler.is_compiling() or not _FUSING.get() or _largest(arguments) < MIN_NUMEL:
             return function(*arguments)
         if not compiled:
             compiled.append(torch.compile(function, dynamic=True))
-        # one function may serve many shapes and many kinds of points, each of which is compiled for itself
+        # one function serves many shapes, and each is compiled separately
         with torch._dynamo.config.patch(recompile_limit=64):
             return compiled[0](*arguments)
 

@@ -1,18 +1,18 @@
-"""The Triton kernel of `lanczos`, which imports it where there is a GPU."""
+"""The Triton kernel of `lanczos`, imported only on a GPU."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-ROWS = 16  # of the image that a program draws
-LINES = 16  # of the canvas that it holds at a time; a product of matrices has no narrower side
-WARPS = 2  # that share a program: it is a small one, and there are thousands
+ROWS = 16  # image rows per program
+LINES = 16  # canvas rows held at a time; 16 is the smallest side of a matrix product
+WARPS = 2  # warps per program: programs are small, and there are thousands
 
 
 @triton.jit
-def whole(level):
-    """The nearest whole grey level: from here on float32 holds no halves, and the nearest of two is the even one."""
+def rounded(level):
+    """Round to the nearest integer level, halves to even: float32 has no fractions at 12582912 and above."""
     return tl.minimum(tl.maximum(level, 0.0), 255.0) + 12582912.0 - 12582912.0
 
 
@@ -21,15 +21,15 @@ def shrink(
     stops, palette, sums, weights, images, objects, size, canvas, half,
     FINE: tl.constexpr, MARGIN: tl.constexpr, TILE: tl.constexpr, ROWS: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
-    """A tile of some rows of one scene's image, in all three colours.
+    """Compute a tile of ROWS image rows of one scene, in all three channels.
 
-    `stops` [B, 2N, canvas] are the spans of a canvas row, first where they begin, then where they end; `palette`
-    [B, N + 1, 3] the colours, black first; `sums` the running sums of horizontal weights for places before and in each
-    tile; `weights` [size, canvas] the vertical ones.
+    `stops` [B, 2N, canvas] are the starts, then the ends, of the spans in each canvas row; `palette` [B, N + 1, 3] the
+    colours, black first; `sums` the running sums of the horizontal weights in and around each tile; `weights`
+    [size, canvas] the vertical weights.
     """
     scene, band, tile = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     column, row = tile * TILE + tl.arange(0, TILE), band * ROWS + tl.arange(0, ROWS)
-    reach: tl.constexpr = TILE * FINE + 2 * MARGIN  # places that the running sums tell apart, less one
+    reach: tl.constexpr = TILE * FINE + 2 * MARGIN  # canvas columns covered by the running sums
     left_end = tile * TILE * FINE - MARGIN
     table = sums + tile * (reach + 1) * TILE + tl.arange(0, TILE)[None, :]
     stops += scene * 2 * objects * canvas
@@ -41,38 +41,38 @@ def shrink(
         line = first + tl.arange(0, LINES)
         inside = (line >= 0) & (line < canvas)
         near = tl.zeros([LINES], tl.int32)
-        for each in range(objects):
-            begin = tl.load(stops + each * canvas + line, mask=inside, other=0)
-            end = tl.load(stops + (objects + each) * canvas + line, mask=inside, other=0)
+        for k in range(objects):
+            begin = tl.load(stops + k * canvas + line, mask=inside, other=0)
+            end = tl.load(stops + (objects + k) * canvas + line, mask=inside, other=0)
             near |= ((begin < end) & (begin < left_end + reach) & (end > left_end)).to(tl.int32)
-        if tl.max(near, 0) > 0:  # else nothing is painted there that the tile could see
+        if tl.max(near, 0) > 0:  # otherwise no span is near the tile
             reds = tl.zeros([LINES, TILE], tl.float32)
             greens = tl.zeros([LINES, TILE], tl.float32)
             blues = tl.zeros([LINES, TILE], tl.float32)
             for stop in range(2 * objects):
-                place = tl.load(stops + stop * canvas + line, mask=inside, other=0)
-                before = tl.zeros([LINES], tl.int32)  # which object is in front: the last that covers a place
+                edge = tl.load(stops + stop * canvas + line, mask=inside, other=0)
+                before = tl.zeros([LINES], tl.int32)  # the object in front: the last that covers the column
                 after = tl.zeros([LINES], tl.int32)
-                for each in range(objects):
-                    begin = tl.load(stops + each * canvas + line, mask=inside, other=0)
-                    end = tl.load(stops + (objects + each) * canvas + line, mask=inside, other=0)
-                    before = tl.where((begin < place) & (place <= end), each + 1, before)
-                    after = tl.where((begin <= place) & (place < end), each + 1, after)
-                for other in range(stop):  # a place that several spans share counts once
-                    again = tl.load(stops + other * canvas + line, mask=inside, other=0) == place
-                    before = tl.where(again, after, before)
-                at = tl.minimum(tl.maximum(place - left_end, 0), reach)
+                for k in range(objects):
+                    begin = tl.load(stops + k * canvas + line, mask=inside, other=0)
+                    end = tl.load(stops + (objects + k) * canvas + line, mask=inside, other=0)
+                    before = tl.where((begin < edge) & (edge <= end), k + 1, before)
+                    after = tl.where((begin <= edge) & (edge < end), k + 1, after)
+                for other in range(stop):  # an edge that several spans share counts once
+                    repeated = tl.load(stops + other * canvas + line, mask=inside, other=0) == edge
+                    before = tl.where(repeated, after, before)
+                at = tl.minimum(tl.maximum(edge - left_end, 0), reach)
                 share = tl.load(table + at[:, None] * TILE)
                 reds += (tl.load(palette + before * 3) - tl.load(palette + after * 3))[:, None] * share
                 greens += (tl.load(palette + before * 3 + 1) - tl.load(palette + after * 3 + 1))[:, None] * share
                 blues += (tl.load(palette + before * 3 + 2) - tl.load(palette + after * 3 + 2))[:, None] * share
-            seen = (row[:, None] < size) & inside[None, :]
-            down = tl.load(weights + row[:, None] * canvas + line[None, :], mask=seen, other=0.0)
-            red += tl.dot(down, whole(reds), input_precision="ieee")
-            green += tl.dot(down, whole(greens), input_precision="ieee")
-            blue += tl.dot(down, whole(blues), input_precision="ieee")
+            valid = (row[:, None] < size) & inside[None, :]
+            down = tl.load(weights + row[:, None] * canvas + line[None, :], mask=valid, other=0.0)
+            red += tl.dot(down, rounded(reds), input_precision="ieee")
+            green += tl.dot(down, rounded(greens), input_precision="ieee")
+            blue += tl.dot(down, rounded(blues), input_precision="ieee")
     pixels = images + scene * 3 * size * size + row[:, None] * size + column[None, :]
-    drawn = (row[:, None] < size) & (column[None, :] < size)
-    tl.store(pixels, tl.minimum(tl.maximum(red + half, 0.0), 255.0).to(tl.uint8), mask=drawn)
-    tl.store(pixels + size * size, tl.minimum(tl.maximum(green + half, 0.0), 255.0).to(tl.uint8), mask=drawn)
-    tl.store(pixels + 2 * size * size, tl.minimum(tl.maximum(blue + half, 0.0), 255.0).to(tl.uint8), mask=drawn)
+    in_image = (row[:, None] < size) & (column[None, :] < size)
+    tl.store(pixels, tl.minimum(tl.maximum(red + half, 0.0), 255.0).to(tl.uint8), mask=in_image)
+    tl.store(pixels + size * size, tl.minimum(tl.maximum(green + half, 0.0), 255.0).to(tl.uint8), mask=in_image)
+    tl.store(pixels + 2 * size * size, tl.minimum(tl.maximum(blue + half, 0.0), 255.0).to(tl.uint8), mask=in_image)

@@ -1,6 +1,6 @@
-"""The shapes of the published worlds, by the names that the released files give them.
+"""The shapes of the published worlds, by their names in the released files.
 
-The numbers were measured against the released masks: half of the episodes fitted, the other half confirmed.
+Their dimensions were fitted to the released masks of half of the episodes and confirmed on the other half.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import cache
 from alebrije.errors import InputError
 from alebrije.render.fields import load_field
 from alebrije.render.shapes import (
+    Hull,
     Shape,
     box_hull,
     cone_distance,
@@ -24,60 +25,43 @@ from alebrije.render.shapes import (
     torus_distance,
     tube_hull,
 )
+from alebrije.suggest import did_you_mean
 
-SWELL = 0.055  # room in the hulls for the materials that push a surface outwards
-
-
-def _clevr_cube() -> Shape:
-    half = 0.9955
-    # the shadow of a rounded cube is that of a slightly smaller one that stands clear of the ground
-    shade = box_hull((-0.98, -0.98, -0.9), (0.98, 0.98, 0.97))
-    return Shape("cube", cube_distance(half, 0.162), box_hull((-half,) * 3, (half,) * 3), 1.61, shade=shade)
+MARGIN = 0.055  # margin of the hulls for materials that displace the surface
 
 
 def _sphere() -> Shape:
-    return Shape("sphere", sphere_distance, sphere_hull(1.0), 1.06, hull_is_shape=True, shade=sphere_hull(1.0))
+    return Shape("sphere", sphere_distance, sphere_hull(1.0), 1.06, hull_is_exact=True, shadow_hull=sphere_hull(1.0))
 
 
-def _clevr_cylinder() -> Shape:
-    hull, shade = tube_hull(1.0, -0.996, 0.996), tube_hull(0.995, -0.97, 0.99)
-    return Shape("cylinder", cylinder_distance(1.0, 0.996, 0.039), hull, 1.405, shade=shade)
-
-
-def _monkey() -> Shape:
-    field = load_field("monkey")
-    return Shape("monkey", field, box_hull(field.low, field.high), 1.5, convex=False, slope=0.03)
-
-
-def _teapot() -> Shape:
-    field = load_field("teapot")
-    return Shape("teapot", field, box_hull(field.low, field.high), 1.6, convex=False, slope=0.03)
+def _mesh(name: str, reach: float) -> Shape:
+    field = load_field(name)
+    return Shape(name, field, box_hull(field.low, field.high), reach, convex=False, normal_step=0.03)
 
 
 def _cone() -> Shape:
     top, bottom, width = 1.011, -1.005, 0.976
     distance = cone_distance(width, bottom, top, rim=0.086, tip=0.035)
-    return Shape("cone", distance, tube_hull(1.0 + SWELL, bottom - SWELL, top + SWELL), 1.45)
+    return Shape("cone", distance, tube_hull(1.0 + MARGIN, bottom - MARGIN, top + MARGIN), 1.45)
 
 
-def _cube() -> Shape:
-    half = 0.9965
-    hull = box_hull((-half - SWELL,) * 3, (half + SWELL,) * 3)
-    return Shape(
-        "cube", cube_distance(half, 0.118), hull, 1.78, shade=box_hull((-0.98, -0.98, -0.93), (0.98, 0.98, 0.97))
-    )
+def _cube(half: float, edge: float, reach: float, shadow_bottom: float, margin: float) -> Shape:
+    hull = box_hull((-half - margin,) * 3, (half + margin,) * 3)
+    # a rounded cube casts the shadow of a slightly smaller box above the ground
+    shadow_hull = box_hull((-0.98, -0.98, shadow_bottom), (0.98, 0.98, 0.97))
+    return Shape("cube", cube_distance(half, edge), hull, reach, shadow_hull=shadow_hull)
 
 
-def _cylinder() -> Shape:
-    hull, shade = tube_hull(1.0 + SWELL, -1.0 - SWELL, 1.0 + SWELL), tube_hull(0.99, -0.95, 0.98)
-    return Shape("cylinder", cylinder_distance(1.0, 1.0, 0.072), hull, 1.5, shade=shade)
+def _cylinder(half: float, rim: float, reach: float, shadow_hull: Hull, margin: float) -> Shape:
+    hull = tube_hull(1.0 + margin, -half - margin, half + margin)
+    return Shape("cylinder", cylinder_distance(1.0, half, rim), hull, reach, shadow_hull=shadow_hull)
 
 
 def _icosahedron() -> Shape:
     """An icosahedron on one of its faces."""
     around, centre, turn = 1.001, -0.19, math.radians(30.5)
     inner = around * math.sqrt((5 + 2 * math.sqrt(5)) / 15)
-    # seen from above, the faces lean at four heights: three steep ones and six mild ones, below and above
+    # besides top and bottom, three steep and six mild faces point down, and as many up
     lean = math.acos((3 + math.sqrt(5)) / (4 * math.sqrt(2)))
     faces = [(-1.0, 0.0), (1.0, 0.0)]
     for third in range(3):
@@ -90,33 +74,33 @@ def _icosahedron() -> Shape:
         for up, azimuth in faces
     )
     distance, hull = polyhedron_distance(normals, inner, centre), polyhedron_hull(normals, inner, centre)
-    return Shape("icosahedron", distance, hull, 1.26, hull_is_shape=True, middle=centre, shade=hull)
+    return Shape("icosahedron", distance, hull, 1.26, hull_is_exact=True, middle=centre, shadow_hull=hull)
 
 
 def _torus() -> Shape:
     ring, wide, high, centre = 0.65, 0.348, 0.476, -0.516
     distance = torus_distance(ring, wide, high, centre)
-    hull = tube_hull(ring + wide + SWELL, centre - high - SWELL, centre + high + SWELL)
+    hull = tube_hull(ring + wide + MARGIN, centre - high - MARGIN, centre + high + MARGIN)
     return Shape("torus", distance, hull, 1.5, convex=False)
 
 
 _SHAPES: dict[str, Callable[[], Shape]] = {
-    "SmoothCube_v2": _clevr_cube,
+    "SmoothCube_v2": lambda: _cube(0.9955, 0.162, 1.61, shadow_bottom=-0.9, margin=0.0),
     "Sphere": _sphere,
-    "SmoothCylinder": _clevr_cylinder,
-    "Suzanne": _monkey,
+    "SmoothCylinder": lambda: _cylinder(0.996, 0.039, 1.405, tube_hull(0.995, -0.97, 0.99), margin=0.0),
+    "Suzanne": lambda: _mesh("monkey", 1.5),
     "Cone": _cone,
-    "Cube": _cube,
-    "Cylinder": _cylinder,
+    "Cube": lambda: _cube(0.9965, 0.118, 1.78, shadow_bottom=-0.93, margin=MARGIN),
+    "Cylinder": lambda: _cylinder(1.0, 0.072, 1.5, tube_hull(0.99, -0.95, 0.98), margin=MARGIN),
     "Icosahedron": _icosahedron,
-    "NewellTeapot": _teapot,
+    "NewellTeapot": lambda: _mesh("teapot", 1.6),
     "Torus": _torus,
 }
 
 
 @cache
 def shape_named(name: str) -> Shape:
-    """A shape by the name that the released files give it."""
+    """The shape with this name in the released files."""
     if name not in _SHAPES:
-        raise InputError(f"there is no shape {name!r}; there are {', '.join(_SHAPES)}")
+        raise InputError(f"there is no shape {name!r}{did_you_mean(name, _SHAPES)}")
     return _SHAPES[name]()

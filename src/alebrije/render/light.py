@@ -1,7 +1,7 @@
-"""Light: the lamps of CLEVR's base scene, what of them reaches a point, and what the ground gives back.
+"""Direct light: the lamps of CLEVR's base scene and the irradiance they cause at a point.
 
-Radiances follow the released renders: an area lamp of W watts sends W / 4 per unit of solid angle and area straight
-ahead, the sun an irradiance. Lamps look at the origin wherever jitter puts them.
+Radiances follow the released renders: an area lamp of W watts emits W / 4 per unit of solid angle and area along its
+axis; the sun is given by its irradiance. Lamps point at the origin wherever jitter puts them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from alebrije.render.fusing import fused
-from alebrije.render.shadows import lit_shares
-from alebrije.render.stage import Stage, looking
+from alebrije.render.shadows import unshadowed_share
+from alebrije.render.stage import Stage, camera_axes
 from alebrije.render.vectors import along_axes, dot, picked
 
 Colour = tuple[float, float, float]
+Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -46,55 +47,50 @@ CLEVRTEX_LIGHT = Lighting(
     (Lamp(500.0, 0.5, (1.0, 0.932, 0.817)), Lamp(350.0, 1.0, (1.0, 1.0, 1.0)), Lamp(200.0, 0.2, (0.762, 0.818, 1.0))),
     sun=0.85,
 )
-SOFT: tuple[tuple[float, float], ...] = (
-    (-0.25, -0.25),
-    (0.25, 0.25),
-    (-0.25, 0.25),
-    (0.25, -0.25),
-)  # points of a lamp, in units of its side
-HARD: tuple[tuple[float, float], ...] = ((0.0, 0.0),)
+# Sample points of a lamp for soft and for hard shadows, in units of its side.
+SOFT: Points = ((-0.25, -0.25), (0.25, 0.25), (-0.25, 0.25), (0.25, -0.25))
+HARD: Points = ((0.0, 0.0),)
 
 
-def shadowed(
+def light_visibility(
     stage: Stage,
     light: Lighting,
     scene: Tensor | None,
     point: Tensor,
     own: Tensor | None = None,
-    points: tuple[tuple[float, float], ...] = SOFT,
+    samples: Points = SOFT,
 ) -> Tensor:
-    """The share of each lamp and of the sun that points see. [4, ...]
+    """The share of each lamp and of the sun that is visible from points. [4, ...]
 
-    Points are [3, M] with their `scene` [M], or [3, B, P] without. Shadows are cast from the `points` of each lamp.
+    Points are [3, M] with their `scene` [M], or [3, B, P] without. Shadow rays go to the `samples` of each lamp.
     """
-    corners = []
-    for lamp, place in zip(light.lamps, stage.lamps, strict=True):
-        right, up, _ = looking(place)
-        corners.append(torch.stack([place + (right * x + up * y) * lamp.side for x, y in points]))
-    return lit_shares(stage, scene, point, torch.stack(corners), point.new_tensor(light.sunward), own)
+    lamp_points = []
+    for lamp, position in zip(light.lamps, stage.lamps, strict=True):
+        right, up, _ = camera_axes(position)
+        lamp_points.append(torch.stack([position + (right * x + up * y) * lamp.side for x, y in samples]))
+    return unshadowed_share(stage, scene, point, torch.stack(lamp_points), point.new_tensor(light.sunward), own)
 
 
-Beam = tuple[Tensor, Tensor, Colour]
-
-
-def beams(light: Lighting, lamps: Tensor, scene: Tensor | None, point: Tensor, lit: Tensor | None) -> Iterator[Beam]:
-    """The light of every lamp at points: where from, as unit vectors [3, ...]; how much falls on a surface that faces
-    it, [...]; and its colour. `lit` [4, ...] are the shares that the points see, all without it.
+def incident_light(
+    light: Lighting, lamps: Tensor, scene: Tensor | None, point: Tensor, lit: Tensor | None
+) -> Iterator[tuple[Tensor, Tensor, Colour]]:
+    """Yield the light of every lamp at points: the unit vector to it, [3, ...]; the irradiance on a surface that faces
+    it, [...]; and its colour. `lit` [4, ...] are the visible shares of the lamps; without it there are no shadows.
     """
-    for index, (lamp, place) in enumerate(zip(light.lamps, lamps, strict=True)):
-        forward = -place * dot(place, place).rsqrt()
-        path = picked(place, scene) - point
+    for index, (lamp, position) in enumerate(zip(light.lamps, lamps, strict=True)):
+        forward = -position * dot(position, position).rsqrt()
+        path = picked(position, scene) - point
         square = dot(path, path)
-        toward = path * square.rsqrt()
-        strength = -dot(toward, picked(forward, scene)).clamp_max(0.0) / square * (lamp.watts / 4)
-        yield toward, strength if lit is None else strength * lit[index], lamp.colour
+        to_light = path * square.rsqrt()
+        strength = -dot(to_light, picked(forward, scene)).clamp_max(0.0) / square * (lamp.watts / 4)
+        yield to_light, strength if lit is None else strength * lit[index], lamp.colour
     sunward = along_axes(light.sunward, point).expand_as(point)
     strength = torch.full_like(point[0], light.sun)
     yield sunward, strength if lit is None else strength * lit[3], (1.0, 1.0, 1.0)
 
 
 def tinted(amount: Tensor, colour: Colour) -> Tensor:
-    """An amount of light [...] in a colour. [3, ...]"""
+    """An amount of light [...] times a colour. [3, ...]"""
     return along_axes(colour, amount[None]) * amount
 
 
@@ -102,9 +98,9 @@ def tinted(amount: Tensor, colour: Colour) -> Tensor:
 def irradiance(
     light: Lighting, lamps: Tensor, scene: Tensor | None, point: Tensor, normal: Tensor | None, lit: Tensor | None
 ) -> Tensor:
-    """Direct light on surfaces with a normal, or on level ground without. [3, ...]"""
+    """Irradiance of direct light on surfaces with a normal, or on level ground without. [3, ...]"""
     total = torch.zeros_like(point)
-    for toward, strength, colour in beams(light, lamps, scene, point, lit):
-        slope = toward[2] if normal is None else dot(toward, normal)
-        total = total + tinted(strength * slope.clamp_min(0.0), colour)
+    for to_light, strength, colour in incident_light(light, lamps, scene, point, lit):
+        cosine = to_light[2] if normal is None else dot(to_light, normal)
+        total = total + tinted(strength * cosine.clamp_min(0.0), colour)
     return total

@@ -1,7 +1,7 @@
-"""Where a pattern's parts lie on a texture tile: bricks in a wall, rings in mail, tiles on a roof, boards on a floor.
+"""Patterns on a texture tile: bricks in a wall, rings of chainmail, tiles on a roof.
 
-A tile is one unit of u by one unit of v and repeats. Slopes are heights' changes per equal length along u and v, as a
-normal map stores them: 1 stands for 45 degrees.
+A tile is one unit of u by one unit of v and repeats. Slopes are changes of height per equal length along u and v, as in
+a normal map: 1 is 45 degrees.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from alebrije.render.noise import cell_random, grid_cell, step_between
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Which part of a pattern a point lies on, and how far inside."""
+class Bricks:
+    """The brick at each point, and how far inside it the point lies."""
 
     column: Tensor  # [M] int32
     row: Tensor  # [M] int32
-    inside: Tensor  # [M] distance from the part's border, in heights of a course; 0 on the border
+    inside: Tensor  # [M] distance from the brick's border, in course heights
     downhill: Tensor  # [M, 2] unit direction on the tile towards the nearest border
 
 
-def flemish_bond(uv: Tensor, courses: int, pairs: int) -> Parts:
-    """Each course repeats a stretcher and a header half as long; headers lie centred over stretchers."""
+def flemish_bond(uv: Tensor, courses: int, pairs: int) -> Bricks:
+    """Courses of alternating stretchers and headers, half as long; headers are centred over stretchers."""
     height = uv[:, 1] * courses
     row = grid_cell(height, courses)
     along = uv[:, 0] * pairs + 0.5 * torch.remainder(row, 2)
@@ -34,18 +34,18 @@ def flemish_bond(uv: Tensor, courses: int, pairs: int) -> Parts:
     header = position >= 2 / 3
     start = torch.where(header, 2 / 3, 0.0)
     end = torch.where(header, 1.0, 2 / 3)
-    long = courses / pairs  # a pair's length in heights of a course
+    long = courses / pairs  # length of a pair in course heights
     return _brick((position - start) * long, (end - position) * long, height, 2 * pair + header.int(), row)
 
 
-def running_bond(uv: Tensor, courses: int, bricks: int, seed: int) -> Parts:
-    """Courses of bricks of unequal lengths, each course shifted by about half a brick against the one below."""
+def running_bond(uv: Tensor, courses: int, bricks: int, seed: int) -> Bricks:
+    """Courses of bricks of varying length, each shifted by about half a brick against the course below."""
     height = uv[:, 1] * courses
     row = grid_cell(height, courses)
     along = uv[:, 0] * bricks + 0.5 * torch.remainder(row, 2)
     cell = along.floor()
     joint = _joint(cell, row, bricks, seed)
-    # Left of its cell's joint a point still belongs to the brick before.
+    # Left of the joint in its cell, a point belongs to the previous brick.
     cell = cell - (along - cell < joint).float()
     start = cell + _joint(cell, row, bricks, seed)
     end = cell + 1 + _joint(cell + 1, row, bricks, seed)
@@ -57,35 +57,35 @@ def _joint(cell: Tensor, row: Tensor, bricks: int, seed: int) -> Tensor:
     return 0.4 * cell_random(grid_cell(cell, bricks), row, seed)
 
 
-def _brick(to_start: Tensor, to_end: Tensor, height: Tensor, column: Tensor, row: Tensor) -> Parts:
+def _brick(to_start: Tensor, to_end: Tensor, height: Tensor, column: Tensor, row: Tensor) -> Bricks:
     up = height - height.floor()
     sideways, upright = torch.minimum(to_start, to_end), torch.minimum(up, 1 - up)
     by_end = sideways < upright
     towards_u = torch.where(to_start < to_end, -1.0, 1.0) * by_end
     towards_v = torch.where(up < 0.5, -1.0, 1.0) * ~by_end
-    return Parts(column, row, torch.minimum(sideways, upright), torch.stack((towards_u, towards_v), -1))
+    return Bricks(column, row, torch.minimum(sideways, upright), torch.stack((towards_u, towards_v), -1))
 
 
 @dataclass(frozen=True)
 class Rings:
-    """The uppermost ring of a mail at each point."""
+    """The top ring of chainmail at each point."""
 
     solid: Tensor  # [M] 1 on a wire, 0 in a hole
     slope: Tensor  # [M, 2] of the round wire
-    height: Tensor  # [M] in 0..1, how far up the wire is
-    identity: Tensor  # [M] in [0, 1), one number per ring
+    height: Tensor  # [M] in 0..1, of the wire
+    identity: Tensor  # [M] in [0, 1), random per ring
 
 
 def linked_rings(uv: Tensor, columns: int, rows: int, radius: float, wire: float) -> Rings:
-    """Round rings, each linked with its six neighbours: centres on a grid and in the middles of its cells.
+    """Round rings, each linked with its six neighbours; their centres are the corners and centres of grid cells.
 
-    Lengths are in widths of a tile; `wire` is the wire's half-width.
+    Lengths are in tile widths; `wire` is half the width of the wire.
     """
     candidates = []
     for shift in (0.0, 0.5):
         column = torch.floor(uv[:, 0] * columns + shift) + 0.5 - shift
         row = torch.floor(uv[:, 1] * rows + shift) + 0.5 - shift
-        # A ring is wider than its cell is high: the nearest centre above or below reaches here as well.
+        # A ring is wider than its cell is high, so the nearest ring above or below may cover the point too.
         other = row + torch.where(uv[:, 1] * rows < row, -1.0, 1.0)
         candidates += [(column, row), (column, other)]
     centre_u = torch.stack([column for column, _ in candidates])  # [4, M], in cells
@@ -95,13 +95,14 @@ def linked_rings(uv: Tensor, columns: int, rows: int, radius: float, wire: float
     offset = (distance - radius) / wire  # -1..1 across the wire
     on_wire = offset.abs() < 1
     rounded = torch.sqrt((1 - offset * offset).clamp(min=0))
-    # Rings lean: each passes over its neighbours on one side and under them on the other.
-    lean = (du + 0.4 * dv) / radius
-    height = torch.where(on_wire, 1.2 * lean + 0.5 * rounded, -9.0)
+    # Rings are tilted: each passes over its neighbours on one side and under them on the other.
+    tilt = (du + 0.4 * dv) / radius
+    height = torch.where(on_wire, 1.2 * tilt + 0.5 * rounded, -9.0)
     top = height.argmax(0, keepdim=True)
-    u, v, offset, rounded = (each.gather(0, top)[0] for each in (du / distance, dv / distance, offset, rounded))
+    values = (du / distance, dv / distance, offset, rounded)
+    u, v, offset, rounded = (value.gather(0, top)[0] for value in values)
     steep = -offset / (rounded + 0.25)
-    cells = [(2 * each).gather(0, top)[0].int() for each in (centre_u, centre_v)]
+    cells = [(2 * centre).gather(0, top)[0].int() for centre in (centre_u, centre_v)]
     identity = cell_random(torch.remainder(cells[0], 2 * columns), torch.remainder(cells[1], 2 * rows), 17)
     level = (height.amax(0) / 1.9 + 0.6).clamp(0, 1)
     return Rings(on_wire.any(0).float(), torch.stack((u, v), -1) * steep[:, None], level, identity)
@@ -109,21 +110,21 @@ def linked_rings(uv: Tensor, columns: int, rows: int, radius: float, wire: float
 
 @dataclass(frozen=True)
 class RoofTiles:
-    """Barrel tiles that overlap like scales, lower ends towards smaller v."""
+    """Overlapping barrel tiles, lower ends towards smaller v."""
 
     column: Tensor  # [M] int32
     row: Tensor  # [M] int32
-    cap: Tensor  # [M] 1 on a barrel, 0 in the gutter between two
+    cap: Tensor  # [M] 1 on a barrel, 0 in a gutter
     slope: Tensor  # [M, 2]
-    shade: Tensor  # [M] in 0..1: how much light reaches into gutters and under the ends above
+    shade: Tensor  # [M] in 0..1, light that reaches gutters and overlapped ends
 
 
 def barrel_tiles(uv: Tensor, columns: int, rows: int) -> RoofTiles:
-    """Columns of half-round tiles with gutters between them; each tile widens towards its lower end."""
+    """Columns of half-round tiles with gutters between them; tiles widen towards their lower ends."""
     column = grid_cell(uv[:, 0] * columns, columns)
     across = uv[:, 0] * columns - (uv[:, 0] * columns).floor() - 0.5
     stagger = 0.16 * cell_random(column, torch.zeros_like(column), 23)
-    bow = 0.08 * (1 - (across / 0.4).square()).clamp(min=0)  # seen from above, round ends look bowed
+    bow = 0.08 * (1 - (across / 0.4).square()).clamp(min=0)  # round ends look bowed from above
     down = uv[:, 1] * rows + stagger + bow
     row = grid_cell(down, rows)
     along = down - down.floor()  # 0 at the lower end
@@ -136,6 +137,6 @@ def barrel_tiles(uv: Tensor, columns: int, rows: int) -> RoofTiles:
     lip = 1 - step_between(0.0, 0.08, along)
     under = step_between(0.88, 0.98, along)
     shade = torch.where(cap > 0, (1 - 0.75 * under) * (0.55 + 0.45 * rounded), 0.28)
-    # The lower end is a rounded lip, so there the height rises with v.
+    # The lower end is a rounded lip, so the height rises with v there.
     slope = torch.stack((steep, 0.7 * lip * cap + 0.1 * cap), -1)
     return RoofTiles(column, row, cap, slope, shade)

@@ -1,4 +1,4 @@
-"""Shadows: how much of each lamp every point sees past the objects."""
+"""Shadows: the share of each lamp that is visible from every point past the objects."""
 
 from __future__ import annotations
 
@@ -10,114 +10,115 @@ from alebrije.render.library import shape_named
 from alebrije.render.stage import Stage
 from alebrije.render.vectors import Triple, dot, length, picked
 
-SHADOW_CLOSE = 1e-2  # a ray to a lamp this near a surface, in half-sizes, is stopped: no shadow is that sharp
-SUN_AWAY = 60.0  # where a ray to the sun may end
+SHADOW_CLOSE = 1e-2  # a shadow ray this close to a surface, in half-sizes, is blocked: no shadow is that sharp
+SUN_DISTANCE = 60.0  # length of a shadow ray to the sun
 
 
-def lit_shares(
-    stage: Stage, scene: Tensor | None, point: Tensor, corners: Tensor, sunward: Tensor, own: Tensor | None
+def unshadowed_share(
+    stage: Stage, scene: Tensor | None, point: Tensor, lamp_points: Tensor, sun: Tensor, own: Tensor | None
 ) -> Tensor:
-    """The share of each lamp's corners that points see, the sun last. [lamps + 1, ...]
+    """The share of each lamp's sample points that is visible from points, the sun last. [lamps + 1, ...]
 
-    Points are [3, M] with their `scene` [M], or [3, B, P] without. `corners` [lamps, S, 3, B] are S points of a lamp;
-    for the sun, which is a point, the S shares are one. `own` [M] is the object that each point lies on: a convex one
-    never shades its lit side. Where several objects shade a point, what they leave is multiplied.
+    Points are [3, M] with their `scene` [M], or [3, B, P] without. `lamp_points` [lamps, S, 3, B] are S samples of each
+    lamp; the sun is a point and needs one. `own` [M] is the object that each point lies on; a convex one never shades
+    its lit side. Where several objects shade a point, their transmittances are multiplied.
     """
-    points, wide = point.reshape(3, -1), point[0, 0].numel()
+    points, per_scene = point.reshape(3, -1), point[0, 0].numel()
     lit = torch.ones((len(stage.lamps) + 1) * points.shape[1], device=stage.device)
     for item in range(stage.objects):
-        places = slice(item, None, stage.objects)
-        centre, reach = stage.centre[:, places], stage.reach[places]
-        flags = touched(stage.lamps, centre, reach, stage.convex[places], corners, sunward, scene, point, own, item)
-        body = torch.cat([centre, torch.stack([stage.size, stage.cosine, stage.sine, stage.solid])[:, places]])
+        items = slice(item, None, stage.objects)
+        centre, reach = stage.centre[:, items], stage.reach[items]
+        shaded = may_shade(stage.lamps, centre, reach, stage.convex[items], lamp_points, sun, scene, point, own, item)
+        pose = torch.cat([centre, torch.stack([stage.size, stage.cosine, stage.sine, stage.opacity])[:, items]])
         for index, name in enumerate(stage.shapes):
-            kind = picked((stage.kind[places] == index)[None], scene)[0]
-            beam = torch.stack([flag & kind for flag in flags]).reshape(-1).nonzero()[:, 0]
-            if len(beam):
-                seen = _past(name, beam, body, corners, sunward, scene, points, wide)
-                lit[beam] = lit[beam] * seen
+            kind = picked((stage.kind[items] == index)[None], scene)[0]
+            pair = torch.stack([flag & kind for flag in shaded]).reshape(-1).nonzero()[:, 0]
+            if len(pair):
+                passed = _transmittance(name, pair, pose, lamp_points, sun, scene, points, per_scene)
+                lit[pair] = lit[pair] * passed
     return lit.reshape(-1, *point.shape[1:])
 
 
 @fused
-def touched(
+def may_shade(
     lamps: Tensor,
     centre: Tensor,
     reach: Tensor,
     convex: Tensor,
-    corners: Tensor,
-    sunward: Tensor,
+    lamp_points: Tensor,
+    sun: Tensor,
     scene: Tensor | None,
     point: Tensor,
     own: Tensor | None,
     item: int,
 ) -> tuple[Tensor, ...]:
-    """Between which points and lamps an object's bounding sphere stands, for each lamp and the sun. [...] bool each"""
-    free = picked(reach[None] > 0, scene)[0]
+    """Whether an object's bounding sphere may shade points from each lamp and the sun. [...] bool each"""
+    casts = picked(reach[None] > 0, scene)[0]
     if own is not None:
-        free = free & ~((own == item) & picked(convex[None], scene)[0])
+        casts = casts & ~((own == item) & picked(convex[None], scene)[0])
     flags = []
     for index in range(len(lamps)):
         lamp = lamps[index]
         offset = centre - lamp
-        around = reach + 0.75 * length(corners[index, 0] - lamp)
-        far = dot(offset, offset)
+        radius = reach + 0.75 * length(lamp_points[index, 0] - lamp)
+        square = dot(offset, offset)
         path = point - picked(lamp, scene)
         along = dot(picked(offset, scene), path)
-        bound = picked((far - around.square())[None], scene)[0]
-        before = picked((far - around * far.sqrt()).clamp_min(0.0)[None], scene)[0]
-        # in the cone that the lamp throws past the object, and not between the two
-        flags.append((along * along > bound * dot(path, path)) & (along > before) & free)
+        bound = picked((square - radius.square())[None], scene)[0]
+        nearest = picked((square - radius * square.sqrt()).clamp_min(0.0)[None], scene)[0]
+        # in the shadow cone behind the object, not between object and lamp
+        flags.append((along * along > bound * dot(path, path)) & (along > nearest) & casts)
     offset = picked(centre, scene) - point
-    along = offset[0] * sunward[0] + offset[1] * sunward[1] + offset[2] * sunward[2]
+    along = offset[0] * sun[0] + offset[1] * sun[1] + offset[2] * sun[2]
     near = picked(reach[None], scene)[0]
-    flags.append((dot(offset, offset) - along * along < near * near) & (along > -near) & free)
+    flags.append((dot(offset, offset) - along * along < near * near) & (along > -near) & casts)
     return tuple(flags)
 
 
-def _past(
+def _transmittance(
     name: str,
-    beam: Tensor,
-    body: Tensor,
-    corners: Tensor,
-    sunward: Tensor,
+    pair: Tensor,
+    pose: Tensor,
+    lamp_points: Tensor,
+    sun: Tensor,
     scene: Tensor | None,
     points: Tensor,
-    wide: int,
+    per_scene: int,
 ) -> Tensor:
-    """The share of the light that passes an object of the named shape, in beams that may meet it. [K]"""
+    """The share of the light that passes an object of the named shape, for K shadow rays that may hit it. [K]"""
     shape = shape_named(name)
-    if shape.shade is not None:
-        return shape.leaves(to_lamps, beam, body, corners, sunward, scene, points, wide)
-    origin, way, solid = to_lamps(beam, body, corners, sunward, scene, points, wide)
-    hidden = shape.meet(torch.stack(origin).reshape(3, -1), torch.stack(way).reshape(3, -1), close=SHADOW_CLOSE) < 1.0
-    return 1.0 - hidden.reshape(corners.shape[1], -1).float().mean(0) * solid
+    if shape.shadow_hull is not None:
+        return shape.transmittance(shadow_rays, pair, pose, lamp_points, sun, scene, points, per_scene)
+    origin, direction, opacity = shadow_rays(pair, pose, lamp_points, sun, scene, points, per_scene)
+    origins, directions = torch.stack(origin).reshape(3, -1), torch.stack(direction).reshape(3, -1)
+    blocked = shape.intersect(origins, directions, close=SHADOW_CLOSE) < 1.0
+    return 1.0 - blocked.reshape(lamp_points.shape[1], -1).float().mean(0) * opacity
 
 
 @fused
-def to_lamps(
-    beam: Tensor, body: Tensor, corners: Tensor, sunward: Tensor, scene: Tensor | None, points: Tensor, wide: int
+def shadow_rays(
+    pair: Tensor, pose: Tensor, lamp_points: Tensor, sun: Tensor, scene: Tensor | None, points: Tensor, per_scene: int
 ) -> tuple[Triple, Triple, Tensor]:
-    """Rays from points to the corners of lamps in unit coordinates of an object, and the object's density.
+    """Rays from points to the samples of lamps in unit coordinates of an object, and the object's opacity.
 
-    A beam is a lamp and a point in one number; `body` [7, B] holds centre, size, cosine, sine and density. Each
-    coordinate of a ray is [S, K], the density [K].
+    `pair` [K] encodes a lamp and a point in one number; `pose` [7, B] is centre, size, cosine, sine and opacity. Each
+    coordinate of a ray is [S, K], the opacity [K].
     """
-    lamp = beam.div(points.shape[1], rounding_mode="floor")
-    row = beam - lamp * points.shape[1]
-    inside = row.div(wide, rounding_mode="floor") if scene is None else scene[row]
-    size, cosine, sine, solid = body[3][inside], body[4][inside], body[5][inside], body[6][inside]
-    lamps, samples, _, scenes = corners.shape
-    table = corners.permute(2, 1, 0, 3).reshape(3, samples, lamps * scenes)
-    spot = lamp.clamp_max(lamps - 1) * scenes + inside
-    origin, way = [], []
+    lamp = pair.div(points.shape[1], rounding_mode="floor")
+    row = pair - lamp * points.shape[1]
+    batch = row.div(per_scene, rounding_mode="floor") if scene is None else scene[row]
+    size, cosine, sine, opacity = pose[3][batch], pose[4][batch], pose[5][batch], pose[6][batch]
+    lamps, samples, _, scenes = lamp_points.shape
+    table = lamp_points.permute(2, 1, 0, 3).reshape(3, samples, lamps * scenes)
+    column = lamp.clamp_max(lamps - 1) * scenes + batch
+    origin, ray = [], []
     for axis in range(3):
         start = points[axis][row]
-        origin.append((start - body[axis][inside]) / size)
-        # coordinates stay apart: stacking them here would have them computed three times over
-        path = torch.where(lamp == lamps, SUN_AWAY * sunward[axis], table[axis][:, spot] - start)
-        way.append(path / size)
-    turned = (origin[0] * cosine + origin[1] * sine, origin[1] * cosine - origin[0] * sine, origin[2])
-    headed = (way[0] * cosine + way[1] * sine, way[1] * cosine - way[0] * sine, way[2])
-    start_x, start_y, start_z = (part.expand(samples, -1) for part in turned)
-    return (start_x, start_y, start_z), headed, solid
+        origin.append((start - pose[axis][batch]) / size)
+        # coordinates stay separate: fused code would compute them three times if they were stacked here
+        path = torch.where(lamp == lamps, SUN_DISTANCE * sun[axis], table[axis][:, column] - start)
+        ray.append(path / size)
+    local_origin = (origin[0] * cosine + origin[1] * sine, origin[1] * cosine - origin[0] * sine, origin[2])
+    local_ray = (ray[0] * cosine + ray[1] * sine, ray[1] * cosine - ray[0] * sine, ray[2])
+    start_x, start_y, start_z = (part.expand(samples, -1) for part in local_origin)
+    return (start_x, start_y, start_z), local_ray, opacity

@@ -1,8 +1,8 @@
-"""Shapes: where a ray meets a cube, a sphere, a monkey, in the shape's own unit coordinates.
+"""Shapes: intersect rays with a cube, a sphere or a monkey, in the shape's own unit coordinates.
 
-A shape has half-size 1 and z up. Each is a signed distance (negative inside) and a tight convex hull whose entry and
-exit along a ray have a closed form: the ray is walked from the entry by the distance itself, so flat faces are met at
-once and only rounded edges take steps. Distances are exact or too small, never too large, so no ray steps over a shape.
+A shape has half-size 1 and z up. It is a signed distance field (negative inside) in a tight convex hull whose entry and
+exit along a ray have a closed form. Sphere tracing starts at the entry, so flat faces are hit at once and only rounded
+edges take steps. Distances are exact or too small, never too large, so no ray steps over a shape.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from alebrije.render.fusing import fused
 from alebrije.render.vectors import Triple, Vector, dot, length, unit
 
 Distance = Callable[[Tensor], Tensor]  # points [3, M] -> [M]
-Walk = Callable[..., tuple[Tensor, Tensor]]
 Hull = Callable[[Vector, Vector], tuple[Tensor, Tensor]]  # origins, directions [3, M] -> entry, exit [M]
 
-STRIDE = 4  # steps along a ray that are taken together
-STRIDES = (1, 1, 1, 2, 3, 4)  # strides between two looks at which rays have arrived: the few that are left walk longer
-LOOKS, HALVINGS = 48, 5  # for the few rays that have not arrived even then
-CLOSE = 1e-3  # a ray this near, in units of the half-size, has met the surface: a sixtieth of a pixel
+STRIDE = 4  # sphere-tracing steps taken together
+STRIDES = (1, 1, 1, 2, 3, 4)  # strides between two checks for hits: the last few rays need more steps
+SAMPLES, HALVINGS = 48, 5  # samples and bisections for the few rays that are still undecided
+CLOSE = 1e-3  # a ray this close to the surface, in half-sizes, has hit it: a sixtieth of a pixel
 
 
 def _length(*parts: Tensor) -> Tensor:
@@ -37,7 +36,7 @@ def _length(*parts: Tensor) -> Tensor:
 
 
 def _rounded(first: Tensor, second: Tensor, radius: float) -> Tensor:
-    """Distance to a rectangle's corner rounded by `radius`, from the distances to its two sides."""
+    """Distance to a rectangle with corners rounded by `radius`, from the distances to its two sides."""
     outside = _length(first.clamp_min(0.0), second.clamp_min(0.0))
     return outside + torch.maximum(first, second).clamp_max(0.0) - radius
 
@@ -69,10 +68,10 @@ def sphere_distance(point: Tensor) -> Tensor:
 
 
 def cone_distance(width: float, bottom: float, top: float, rim: float, tip: float) -> Distance:
-    """An upright cone, its rim rounded by the radius `rim` and its tip by `tip`; sharp, it would end at `top`."""
+    """An upright cone, its rim rounded by the radius `rim` and its tip by `tip`; if sharp, it would end at `top`."""
     slant = math.hypot(width, top - bottom)
     across, up = (top - bottom) / slant, width / slant
-    ball = top - tip / up  # the middle of the tip
+    ball = top - tip / up  # centre of the rounded tip
 
     def distance(point: Tensor) -> Tensor:
         x, y, z = point
@@ -80,7 +79,7 @@ def cone_distance(width: float, bottom: float, top: float, rim: float, tip: floa
         round_tip = _length(wide, above) - tip
         side = torch.where(above * across > wide * up, round_tip, wide * across + (z - top) * up)
         side, under = side + rim, bottom + rim - z
-        # the rim is sharper than a right angle: how far a point lies beyond it along the normals of its two sides
+        # the rim is sharper than a right angle, so measure along the normals of its two sides
         beyond = torch.minimum(side + up * under, under + up * side)
         corner = (side * side + under * under + (2.0 * up) * side * under).clamp_min(0.0).sqrt() / across
         return torch.where(beyond > 0.0, corner, torch.maximum(side, under)) - rim
@@ -89,7 +88,7 @@ def cone_distance(width: float, bottom: float, top: float, rim: float, tip: floa
 
 
 def torus_distance(ring: float, wide: float, high: float, centre: float) -> Distance:
-    """A torus lying flat whose tube is an upright ellipse; outside at most 3 percent too small."""
+    """A flat torus whose tube is an upright ellipse; outside the distance is at most 3 percent too small."""
 
     def distance(point: Tensor) -> Tensor:
         x, y, z = point
@@ -101,7 +100,7 @@ def torus_distance(ring: float, wide: float, high: float, centre: float) -> Dist
 
 
 def polyhedron_distance(normals: tuple[tuple[float, ...], ...], inner: float, centre: float) -> Distance:
-    """A convex body with faces at `inner` from its centre on the axis; a lower bound outside."""
+    """A convex polyhedron with faces at `inner` from its centre on the z axis; a lower bound outside."""
 
     def distance(point: Tensor) -> Tensor:
         x, y, z = point[0], point[1], point[2] - centre
@@ -114,7 +113,7 @@ def polyhedron_distance(normals: tuple[tuple[float, ...], ...], inner: float, ce
 
 
 def sphere_hull(radius: float) -> Hull:
-    """Entry and exit of a ray through a sphere about the origin; the entry is infinite where it misses."""
+    """Entry and exit of a ray through a sphere about the origin; the entry is infinite if it misses."""
 
     def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
         a, b = dot(direction, direction), dot(origin, direction)
@@ -128,7 +127,7 @@ def sphere_hull(radius: float) -> Hull:
 
 
 def box_hull(low: tuple[float, float, float], high: tuple[float, float, float]) -> Hull:
-    """Entry and exit of a ray through an upright box."""
+    """Entry and exit of a ray through an axis-aligned box."""
 
     def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
         entries, exits = [], []
@@ -164,7 +163,7 @@ def tube_hull(width: float, low: float, high: float) -> Hull:
 
 
 def polyhedron_hull(normals: tuple[tuple[float, ...], ...], inner: float, centre: float) -> Hull:
-    """Entry and exit of a ray through a convex body with faces at `inner` from its centre on the axis."""
+    """Entry and exit of a ray through a convex polyhedron with faces at `inner` from its centre on the z axis."""
 
     def hull(origin: Vector, direction: Vector) -> tuple[Tensor, Tensor]:
         ox, oy, oz = origin[0], origin[1], origin[2] - centre
@@ -173,10 +172,10 @@ def polyhedron_hull(normals: tuple[tuple[float, ...], ...], inner: float, centre
         for a, b, c in normals:
             slope = dx * a + dy * b + dz * c
             slope = torch.where(slope.abs() < 1e-9, torch.full_like(slope, 1e-9), slope)
-            far = (inner - (ox * a + oy * b + oz * c)) / slope
+            t = (inner - (ox * a + oy * b + oz * c)) / slope
             inward = slope < 0.0
-            entry = torch.where(inward, torch.maximum(entry, far), entry)
-            leave = torch.where(inward, leave, torch.minimum(leave, far))
+            entry = torch.where(inward, torch.maximum(entry, t), entry)
+            leave = torch.where(inward, leave, torch.minimum(leave, t))
         missed = ~(entry <= leave)
         return entry.masked_fill(missed, math.inf), leave.masked_fill(missed, -math.inf)
 
@@ -185,139 +184,126 @@ def polyhedron_hull(normals: tuple[tuple[float, ...], ...], inner: float, centre
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape in unit coordinates: its distance, its hull, a sphere around it, and whether it can shade itself."""
+    """A shape in unit coordinates: its signed distance, its hull and its bounding sphere."""
 
     name: str
     distance: Distance
     hull: Hull
-    reach: float  # radius of a sphere about the origin that holds it
-    convex: bool = True
-    hull_is_shape: bool = False  # no walking needed
-    middle: float = 0.0  # height about which such a shape grows when its surface is pushed outwards
-    shade: Hull | None = None  # a convex body that casts nearly the same shadow, for speed
-    slope: float = 1e-3  # half the step of the finite difference that gives normals
+    reach: float  # radius of the bounding sphere about the origin
+    convex: bool = True  # a convex shape casts no shadow on itself
+    hull_is_exact: bool = False  # needs no sphere tracing
+    middle: float = 0.0  # height of the fixed point of such a shape when its surface is displaced
+    shadow_hull: Hull | None = None  # a convex body with nearly the same shadow, for speed
+    normal_step: float = 1e-3  # half the step of the finite difference for normals
+
+    def enter(self, origin: Tensor, direction: Tensor, displacement: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Where rays enter and leave the displaced hull; the entry is infinite if they miss. [M] each"""
+        start, way = origin, direction
+        if self.hull_is_exact and displacement is not None:
+            x, y, z = origin
+            start = torch.stack([x, y, z + self.middle * displacement]) / (1.0 + displacement)
+            way = direction / (1.0 + displacement)
+        entry, leave = self.hull(start, way)
+        if displacement is not None:
+            # the ground hides whatever is displaced below it
+            ground = (-1.0 - origin[2]) / direction[2].clamp_max(-1e-9)
+            leave = torch.where(direction[2] < 0.0, torch.minimum(leave, ground), leave)
+        begin = entry.clamp_min(0.0)
+        return begin.masked_fill(leave <= begin, math.inf), leave
 
     @cached_property
-    def enter(self) -> Walk:
-        """Where rays enter and leave the hull, `swell` counted: start, or infinity, and end. [M] each"""
+    def march(self) -> Callable[..., tuple[Tensor, Tensor]]:
+        """One stride of sphere tracing: the new distance along rays, and the distance to the surface. [M] each"""
 
-        def enter(origin: Tensor, direction: Tensor, swell: Tensor | None) -> tuple[Tensor, Tensor]:
-            start, way = origin, direction
-            if self.hull_is_shape and swell is not None:
-                x, y, z = origin
-                start = torch.stack([x, y, z + self.middle * swell]) / (1.0 + swell)
-                way = direction / (1.0 + swell)
-            entry, leave = self.hull(start, way)
-            if swell is not None:
-                # what is pushed below the ground that the shape stands on cannot be seen
-                ground = (-1.0 - origin[2]) / direction[2].clamp_max(-1e-9)
-                leave = torch.where(direction[2] < 0.0, torch.minimum(leave, ground), leave)
-            begin = entry.clamp_min(0.0)
-            return begin.masked_fill(leave <= begin, math.inf), leave
-
-        return enter
-
-    @cached_property
-    def advance(self) -> Walk:
-        """A stride of steps along rays: how far they have come, and how near the surface they are. [M] each"""
-
-        def advance(origin: Tensor, direction: Tensor, far: Tensor, swell: Tensor | None) -> tuple[Tensor, Tensor]:
-            pace = 1.0 / length(direction)
-            gap = far
+        def march(origin: Tensor, direction: Tensor, t: Tensor, displacement: Tensor | None) -> tuple[Tensor, Tensor]:
+            scale = 1.0 / length(direction)
+            gap = t
             for _ in range(STRIDE):
-                gap = self.distance(origin + direction * far)
-                if swell is not None:
-                    gap = gap - swell
-                far = far + gap.clamp_min(0.0) * pace
-            return far, gap
+                gap = self.distance(origin + direction * t)
+                if displacement is not None:
+                    gap = gap - displacement
+                t = t + gap.clamp_min(0.0) * scale
+            return t, gap
 
-        return fused(advance)
+        return fused(march)
 
-    def meet(self, origin: Tensor, direction: Tensor, swell: Tensor | None = None, close: float = CLOSE) -> Tensor:
-        """How far along rays [3, M] the surface is first met from outside, infinite where it is not. [M]
+    def intersect(
+        self, origin: Tensor, direction: Tensor, displacement: Tensor | None = None, close: float = CLOSE
+    ) -> Tensor:
+        """Distance along rays [3, M] at which they first hit the surface from outside, infinite if they miss. [M]
 
-        `swell` [M] pushes the surface outwards; a ray as near as `close` has met it.
+        `displacement` [M] moves the surface outwards; a ray within `close` of it has hit it.
         """
-        met, leave = self.enter(origin, direction, swell)
-        if self.hull_is_shape:
-            return met
-        rows = torch.isfinite(met).nonzero()[:, 0]
-        far, leave = met[rows], leave[rows]
-        met = met.fill_(math.inf)
+        hit, leave = self.enter(origin, direction, displacement)
+        if self.hull_is_exact:
+            return hit
+        rows = torch.isfinite(hit).nonzero()[:, 0]
+        t, leave = hit[rows], leave[rows]
+        hit = hit.fill_(math.inf)
         for strides in STRIDES:
             start, way = origin.index_select(1, rows), direction.index_select(1, rows)
-            push = None if swell is None else swell[rows]
-            gap = far
+            pushed = None if displacement is None else displacement[rows]
+            gap = t
             for _ in range(strides):
-                far, gap = self.advance(start, way, far, push)
-            # rays that have arrived or left the hull leave the list: what remains are the grazing few
-            inside, near = far <= leave, gap < close
+                t, gap = self.march(start, way, t, pushed)
+            # drop rays that hit the surface or left the hull: only a few grazing rays remain
+            inside, near = t <= leave, gap < close
             done = (near & inside).nonzero()[:, 0]
-            met[rows[done]] = far[done]
-            going = (inside & ~near).nonzero()[:, 0]
-            rows, far, leave = rows[going], far[going], leave[going]
+            hit[rows[done]] = t[done]
+            active = (inside & ~near).nonzero()[:, 0]
+            rows, t, leave = rows[active], t[active], leave[active]
             if not len(rows):
-                return met
-        met[rows] = self._searched(
-            origin.index_select(1, rows),
-            direction.index_select(1, rows),
-            far,
-            leave,
-            0.0 if swell is None else swell[rows],
-            close,
-        )
-        return met
+                return hit
+        start, way = origin.index_select(1, rows), direction.index_select(1, rows)
+        pushed = None if displacement is None else displacement[rows]
+        hit[rows] = self._search_grazing(start, way, t, leave, pushed, close)
+        return hit
 
-    def _searched(
-        self, origin: Tensor, direction: Tensor, far: Tensor, leave: Tensor, swell: Tensor | float, close: float
+    def _search_grazing(
+        self, origin: Tensor, direction: Tensor, t: Tensor, leave: Tensor, displacement: Tensor | None, close: float
     ) -> Tensor:
-        """Where rays that creep along a face meet it after all: the first of many points, then halved towards. [M]"""
+        """Where rays that graze a face hit it: the first of many samples, refined by bisection. [M]"""
 
-        def inside(there: Tensor) -> Tensor:
-            # several points of each ray, [K, M], are one long list to the distance
-            point = origin[:, None] + direction[:, None] * there
-            gap = self.distance(point.reshape(3, -1)).reshape(there.shape)
-            return gap - swell < close
+        def inside(samples: Tensor) -> Tensor:
+            # the distance takes one long list of points: flatten the samples [K, M]
+            point = origin[:, None] + direction[:, None] * samples
+            gap = self.distance(point.reshape(3, -1)).reshape(samples.shape)
+            return (gap if displacement is None else gap - displacement) < close
 
-        stride = (leave - far) / LOOKS
-        there = far + stride * torch.arange(LOOKS + 1, device=far.device)[:, None]
-        found = torch.where(inside(there), there, torch.full_like(there, math.inf)).amin(0, keepdim=True)
-        low, high = found - stride, found
+        step = (leave - t) / SAMPLES
+        samples = t + step * torch.arange(SAMPLES + 1, device=t.device)[:, None]
+        first = torch.where(inside(samples), samples, torch.full_like(samples, math.inf)).amin(0, keepdim=True)
+        low, high = first - step, first
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            deep = inside(middle)
-            low, high = torch.where(deep, low, middle), torch.where(deep, middle, high)
-        return torch.where(torch.isfinite(found), high, found)[0]
+            is_inside = inside(middle)
+            low, high = torch.where(is_inside, low, middle), torch.where(is_inside, middle, high)
+        return torch.where(torch.isfinite(first), high, first)[0]
 
     @cached_property
-    def leaves(self) -> Callable[..., Tensor]:
-        """The share of rays that pass the body which stands for the shape in shadows.
+    def transmittance(self) -> Callable[..., Tensor]:
+        """The share of light that passes the shadow hull, [K].
 
-        The first argument makes, from the others, rays that end after one direction's length, [S, K] per coordinate,
-        and the density [K] of the object; the answer is [K].
+        The first argument computes, from the others, rays that end after the length of their direction, [S, K] per
+        coordinate, and the opacity [K] of the object.
         """
-        shade = self.shade
-        assert shade is not None
+        shadow_hull = self.shadow_hull
+        assert shadow_hull is not None
 
-        def leaves(rays: Callable[..., tuple[Triple, Triple, Tensor]], *arguments: Any) -> Tensor:
-            origin, way, solid = rays(*arguments)
-            entry, leave = shade(origin, way)
-            return 1.0 - ((entry < 1.0) & (leave > 0.0)).float().mean(0) * solid
+        def transmittance(make_rays: Callable[..., tuple[Triple, Triple, Tensor]], *arguments: Any) -> Tensor:
+            origin, way, opacity = make_rays(*arguments)
+            entry, leave = shadow_hull(origin, way)
+            return 1.0 - ((entry < 1.0) & (leave > 0.0)).float().mean(0) * opacity
 
-        return fused(leaves)
+        return fused(transmittance)
 
-    @cached_property
-    def normal(self) -> Callable[[Tensor], Tensor]:
+    def normal(self, point: Tensor) -> Tensor:
         """The outward unit normal at points [3, M] on or near the surface. [3, M]"""
-
-        def normal(point: Tensor) -> Tensor:
-            if self.name == "sphere":
-                return unit(point)
-            x, y, z = point
-            step = self.slope
-            across = self.distance(torch.stack([x + step, y, z])) - self.distance(torch.stack([x - step, y, z]))
-            along = self.distance(torch.stack([x, y + step, z])) - self.distance(torch.stack([x, y - step, z]))
-            above = self.distance(torch.stack([x, y, z + step])) - self.distance(torch.stack([x, y, z - step]))
-            return unit(torch.stack([across, along, above]))
-
-        return normal
+        if self.name == "sphere":
+            return unit(point)
+        x, y, z = point
+        step = self.normal_step
+        across = self.distance(torch.stack([x + step, y, z])) - self.distance(torch.stack([x - step, y, z]))
+        along = self.distance(torch.stack([x, y + step, z])) - self.distance(torch.stack([x, y - step, z]))
+        above = self.distance(torch.stack([x, y, z + step])) - self.distance(torch.stack([x, y, z - step]))
+        return unit(torch.stack([across, along, above]))

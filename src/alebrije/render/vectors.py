@@ -1,4 +1,4 @@
-"""Vectors with the coordinate first, [3, ...]: each coordinate is contiguous, which is what makes long lists fast."""
+"""Vectors with the coordinate first, [3, ...]: each coordinate is contiguous, which makes long lists fast."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 Triple = tuple[Tensor, Tensor, Tensor]
-Vector = Tensor | Triple  # coordinates stacked, or apart where stacking them would only cost time
+Vector = Tensor | Triple  # coordinates stacked, or separate where stacking would only cost time
 
 
 def dot(first: Vector, second: Vector) -> Tensor:
@@ -20,7 +20,7 @@ def length(vector: Vector) -> Tensor:
 
 
 def unit(vector: Tensor) -> Tensor:
-    """The same direction with length 1."""
+    """Vectors scaled to length 1."""
     return vector / length(vector).clamp_min(1e-12)
 
 
@@ -36,15 +36,15 @@ def along_axes(values: tuple[float, float, float], like: Tensor) -> Tensor:
 
 
 def on_ground(point: Tensor) -> Tensor:
-    """The points of the ground right below."""
+    """Points projected down to the ground."""
     return point * along_axes((1.0, 1.0, 0.0), point)
 
 
 def mirrored(toward: Tensor, normal: Tensor) -> Tensor:
-    """A direction away from a surface, mirrored about the normal."""
+    """The mirror reflection of a direction about the normal; both point away from the surface."""
     return normal * (2.0 * dot(normal, toward)) - toward
 
 
-def picked(table: Tensor, row: Tensor | None) -> Tensor:
-    """Columns of a table [C, B]: those in `row` [M] as [C, M], or all with an axis to broadcast, [C, B, 1]."""
-    return table[..., None] if row is None else table.index_select(1, row)
+def picked(table: Tensor, index: Tensor | None) -> Tensor:
+    """Columns `index` [M] of a table [C, B], as [C, M]; without `index` all columns, as [C, B, 1]."""
+    return table[..., None] if index is None else table.index_select(1, index)

@@ -1,1 +1,1 @@
-"""What people look at: pages, figures, tables."""
+"""Components of the report: tables, charts, galleries, verdict sentences, the page itself. It names no instrument."""

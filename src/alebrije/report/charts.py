@@ -9,21 +9,20 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogFormatter
 
 from alebrije.results import Estimate
-from alebrije.results.estimates import digits
+from alebrije.results.estimates import format_number
+
+if TYPE_CHECKING:  # matplotlib is loaded when something is drawn: verdicts need none of it
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, SOFT, LINE, ACCENT = "#20303c", "#5d6b75", "#d9d2c1", "#b23c0a"
-# the colours of Okabe and Ito without the yellow, which is too pale on white
+# the colours of Okabe and Ito without yellow, which is too pale on white
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#20303c", "#8a8477")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
@@ -32,7 +31,7 @@ WIDTH = 4.7  # inches: readable on a phone
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "font.family": ["DejaVu Sans"],
-    "text.parse_math": False,  # names come from users, and a dollar is a dollar
+    "text.parse_math": False,  # users choose names, and a dollar sign is not math
     "axes.edgecolor": SOFT,
     "axes.labelcolor": INK,
     "axes.spines.top": False,
@@ -61,7 +60,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Point:
-    """A place of a line."""
+    """A point of a line."""
 
     x: float
     score: Estimate
@@ -69,17 +68,16 @@ class Point:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Within this context figures look like each other, and a letter that the font lacks is no reason to complain."""
+    """The common style of all figures; characters that the font lacks cause no warning."""
+    import matplotlib
+
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
 def as_inline_svg(figure: Figure, prefix: str = "f") -> str:
-    """The figure as an `<svg>` element whose text is text; its names begin with `prefix`, lest two figures share one.
-
-    A pattern of a figure that is not shown could not be used by another.
-    """
+    """The figure as an `<svg>` element with text as text. Its ids begin with `prefix`, so figures share none."""
     buffer = io.StringIO()
     with styled():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
@@ -87,7 +85,7 @@ def as_inline_svg(figure: Figure, prefix: str = "f") -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.S)
     names = set(re.findall(r' id="([\w.-]+)"', text))
-    used = names & set(re.findall(r"[\"(]#([\w.-]+)", text))  # a colour begins with # as well
+    used = names & set(re.findall(r"[\"(]#([\w.-]+)", text))  # colours begin with # too
     text = re.sub(r' id="([\w.-]+)"', lambda at: f' id="{prefix}-{at[1]}"' if at[1] in used else "", text)
     text = re.sub(r"([\"(]#)([\w.-]+)", lambda at: f"{at[1]}{prefix}-{at[2]}" if at[2] in used else at[0], text)
     text = text.replace("'DejaVu Sans'", "system-ui, sans-serif").replace("DejaVu Sans", "system-ui")
@@ -95,7 +93,7 @@ def as_inline_svg(figure: Figure, prefix: str = "f") -> str:
 
 
 def laid_out(figure: Figure) -> Figure:
-    """The same figure, everything in its place, which it keeps in every file that it is written to."""
+    """The same figure with its layout fixed, so that every file format shows the same."""
     with styled():
         figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -103,7 +101,7 @@ def laid_out(figure: Figure) -> Figure:
 
 
 def as_pdf(figure: Figure) -> bytes:
-    """The figure as a PDF, the same bytes for the same figure."""
+    """The figure as a PDF; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     with styled():
         figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
@@ -111,7 +109,9 @@ def as_pdf(figure: Figure) -> bytes:
 
 
 def as_svg_file(figure: Figure) -> str:
-    """The figure as an SVG file, whose text is drawn as outlines so that it looks the same everywhere."""
+    """The figure as an SVG file with text as outlines, so that it looks the same everywhere."""
+    import matplotlib
+
     buffer = io.StringIO()
     with styled(), matplotlib.rc_context({"svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -120,6 +120,8 @@ def as_svg_file(figure: Figure) -> str:
 
 def bars(given: Sequence[Bar], x_label: str, chance: float | None = 0.0, most: float | None = None) -> Figure:
     """Horizontal bars in groups by name, one for each kind; whiskers are 95 % intervals, diamonds the papers'."""
+    from matplotlib.figure import Figure
+
     names, kinds = (list(dict.fromkeys(getattr(bar, at) for bar in given)) for at in ("name", "kind"))
     height = 0.8 / max(1, len(kinds))
     figure = Figure(figsize=(WIDTH, 0.9 + 0.42 * len(names) * max(1.0, 0.62 * len(kinds))), layout="constrained")
@@ -155,6 +157,9 @@ def lines(
     reference: tuple[str, float] | None = None,
 ) -> Figure:
     """A line for each name with 95 % intervals; the papers' numbers as hollow marks of the same shape."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
+
     figure = Figure(figsize=(WIDTH, 3.1 + 0.17 * math.ceil(len(given) / 2)), layout="constrained")
     axes = figure.add_subplot(xlabel=x_label, ylabel=y_label)
     for number, (name, points) in enumerate(given.items()):
@@ -187,6 +192,8 @@ def heat_map(
     values: npt.NDArray[np.float64], rows: Sequence[Any], columns: Sequence[Any], y_label: str, x_label: str, name: str
 ) -> Figure:
     """A grid of numbers [R, C] as colours with the numbers written in; what is not a number stays empty."""
+    from matplotlib.figure import Figure
+
     count = max(len(rows), len(columns))
     side = min(0.6, max(0.3, 3.6 / count))
     figure = Figure(
@@ -233,12 +240,15 @@ def hinton_figure(
     full: float,
 ) -> Figure:
     """Squares as large as the information [L, F] of each neuron about each factor, the aligned ones outlined."""
-    neurons, factors = information.shape
-    side = min(0.5, 3.9 / max(neurons, 1))
-    figure = Figure(figsize=(side * neurons + 1.3, max(1.0, side * factors) + 0.8), layout="constrained")
-    axes = figure.add_subplot(aspect="equal", xlim=(-0.5, neurons - 0.5), ylim=(factors - 0.5, -0.5))
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    columns, rows = information.shape
+    side = min(0.5, 3.9 / max(columns, 1))
+    figure = Figure(figsize=(side * columns + 1.3, max(1.0, side * rows) + 0.8), layout="constrained")
+    axes = figure.add_subplot(aspect="equal", xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
     axes.set_facecolor("#f4f0e6")
-    for neuron, factor in np.ndindex(neurons, factors):
+    for neuron, factor in np.ndindex(columns, rows):
         share = max(0.0, float(information[neuron, factor])) / full if full > 0 else 0.0
         edge = math.sqrt(min(share, 1.0)) * 0.9
         if edge > 0.02:
@@ -247,9 +257,9 @@ def hinton_figure(
         axes.add_patch(
             Rectangle((neuron - 0.47, factor - 0.47), 0.94, 0.94, fill=False, edgecolor=ACCENT, linewidth=1.8)
         )
-    small = 8 if neurons <= 12 else 6
-    axes.set_xticks(range(neurons), neuron_names, fontsize=small, rotation=0 if neurons <= 12 else 90)
-    axes.set_yticks(range(factors), factor_names, fontsize=8)
+    small = 8 if columns <= 12 else 6
+    axes.set_xticks(range(columns), neuron_names, fontsize=small, rotation=0 if columns <= 12 else 90)
+    axes.set_yticks(range(rows), factor_names, fontsize=8)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(True)
@@ -259,6 +269,8 @@ def hinton_figure(
 
 def dots(given: Sequence[Bar], x_label: str, limits: tuple[float, float] = (-1.05, 1.05)) -> Figure:
     """Scores as dots with their intervals, the papers' as diamonds."""
+    from matplotlib.figure import Figure
+
     names, kinds = (list(dict.fromkeys(getattr(bar, at) for bar in given)) for at in ("name", "kind"))
     figure = Figure(figsize=(WIDTH, 1.0 + 0.3 * len(names) * max(1.0, 0.6 * len(kinds))), layout="constrained")
     axes = figure.add_subplot(xlabel=x_label, ylim=(len(names) - 0.5, -0.5), xlim=limits)
@@ -294,6 +306,8 @@ def _whisker(axes: Axes, score: Estimate, y: float) -> None:
 
 
 def _legend(axes: Axes, kinds: Sequence[str], published: bool) -> None:
+    from matplotlib.patches import Rectangle
+
     handles: list[Any] = [
         Rectangle((0, 0), 1, 1, facecolor=_pale(COLORS[at % len(COLORS)]), edgecolor=COLORS[at % len(COLORS)],
                   hatch=HATCHES[at % len(HATCHES)], label=kind)
@@ -304,6 +318,8 @@ def _legend(axes: Axes, kinds: Sequence[str], published: bool) -> None:
 
 
 def _legend_of(axes: Axes, handles: list[Any], published: bool) -> None:
+    from matplotlib.figure import Figure
+
     if published:
         handles += axes.plot([], [], "D", color="white", markeredgecolor=ACCENT, markersize=6, label="published")
     figure = axes.get_figure()
@@ -312,7 +328,9 @@ def _legend_of(axes: Axes, handles: list[Any], published: bool) -> None:
 
 
 def _pale(color: str) -> tuple[float, ...]:
-    red, green, blue = matplotlib.colors.to_rgb(color)
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(color)
     return tuple(1 - 0.42 * (1 - part) for part in (red, green, blue))
 
 
@@ -321,4 +339,4 @@ def _brief(value: float) -> str:
     if abs(value) < 0.995:
         text = f"{value:.2f}"
         return text.replace("0.", ".", 1) if text not in ("0.00", "-0.00") else "0"
-    return "1" if abs(value - 1) < 0.005 else digits(value)
+    return "1" if abs(value - 1) < 0.005 else format_number(value)

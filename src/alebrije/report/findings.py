@@ -1,4 +1,4 @@
-"""What a folder of results holds, as the report needs it: cells that are alike but for the seed, taken together."""
+"""Findings: the results of a folder, grouped over seeds, from which the report and the verdicts are made."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from alebrije.report.commands import derived_command, noted_commands
-from alebrije.results import DamagedResultWarning, Estimate, Problem, Result, Value, merged, published_for
-from alebrije.results.canonical import digest
+from alebrije.arrays import Array
+from alebrije.results import DamagedResultWarning, Estimate, Problem, Result, Value, merge_results, published_for
+from alebrije.results.canonical_json import digest
 from alebrije.results.estimates import mean_over_seeds
-from alebrije.results.merging import without_outlived
+from alebrije.results.formats import visible
+from alebrije.results.merge import without_superseded_failures
 from alebrije.results.published import Published
-from alebrije.results.tables import estimate
-from alebrije.studies.folder import Array, Folder
-from alebrije.studies.protocol import STUDY_NAMES
-from alebrije.studies.subjects import REFERENCES
+from alebrije.studies.commands import derived_command, noted_commands
+from alebrije.studies.folder import ResultFolder
+from alebrije.studies.model import trained_on
+from alebrije.studies.references import REFERENCES
 
 Labels = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
-    """Results of one study that are alike in every label but the seed."""
+class Finding:
+    """The results of one study that agree in every label but the seed."""
 
     study: str
-    subject: str  # how the model is called on the page; empty where a result is of all models together
+    model: str  # the name of the model on the page; empty if the results are about all models together
     labels: Labels
     results: tuple[Result, ...]
-    beside: bool = True  # whether the papers' numbers are wanted
+    with_published: bool = True
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, label: str, default: Any = None) -> Any:
         """A label."""
-        found = self.labels.get(name)
+        found = self.labels.get(label)
         return default if found is None else found
 
     @property
@@ -43,8 +44,18 @@ class Group:
         """The names of its values, in the order in which they were computed."""
         return tuple(dict.fromkeys(name for result in self.results for name in result.values))
 
+    @property
+    def trained_on(self) -> str:
+        """The world or task that a model trained by alebrije learned from; empty for other models."""
+        label = self.get("trained_on")
+        model = self.results[0].cell.inputs.get("subject")
+        plan = model.get("plan") if isinstance(model, Mapping) else None
+        if label is not None or not isinstance(plan, Mapping):
+            return str(label or "")
+        return trained_on(str(plan.get("world")), plan.get("rule"), plan.get("alpha"))
+
     def values(self, *metrics: str) -> list[Value]:
-        """The value of every seed under the first of these names that there is, in any case."""
+        """The values of all seeds under the first of these names that exists, ignoring case."""
         for metric in metrics:
             for name in self.metrics:
                 if name.lower() == metric.lower():
@@ -52,17 +63,22 @@ class Group:
         return []
 
     def estimate(self, *metrics: str) -> Estimate | None:
-        """The mean over seeds; None where no seed has such a value at all."""
+        """The mean over seeds; None if there is no such value."""
         values = self.values(*metrics)
-        return mean_over_seeds([estimate(value) for value in values]) if values else None
+        return mean_over_seeds([Estimate.from_value(value) for value in values]) if values else None
 
     def known(self, *metrics: str) -> Estimate | None:
-        """The mean over seeds; None also where it is null."""
+        """The mean over seeds; None also if it is null."""
         found = self.estimate(*metrics)
         return None if found is None or found.value is None else found
 
+    def reason(self, *metrics: str) -> str | None:
+        """Why the mean over seeds is null; None if it is not."""
+        found = self.estimate(*metrics)
+        return None if found is None else found.reason
+
     def detail(self, name: str, *metrics: str) -> Any:
-        """A detail of the values under the first of these names in which there is one."""
+        """A detail of the first of these values that has it."""
         for metric in metrics:
             for value in self.values(metric):
                 if value.details.get(name) is not None:
@@ -76,11 +92,11 @@ class Group:
         return mean_over_seeds(known) if known else None
 
     def published(self, metric: str) -> list[Published]:
-        """The papers' numbers that belong beside a value."""
-        return published_for(self.labels, metric) if self.beside else []
+        """The papers' numbers for a value."""
+        return published_for(self.labels, metric) if self.with_published else []
 
     def one_published(self, *metrics: str) -> Published | None:
-        """The paper's number that belongs beside a value, where the labels choose one."""
+        """The paper's number for a value, if the labels single one out."""
         for metric in metrics:
             found = self.published(metric)
             if found and len({(one.value, one.standard_error) for one in found}) == 1:
@@ -90,31 +106,30 @@ class Group:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the report says is derived from this."""
+    """Everything the report says comes from this."""
 
-    folder: Folder
-    results: tuple[Result, ...]  # that were done
+    folder: ResultFolder
+    results: tuple[Result, ...]  # done
     failed: tuple[Result, ...]
     problems: tuple[Problem, ...]
-    groups: tuple[Group, ...]
-    older: int  # results that later ones with the same labels stand for
+    all: tuple[Finding, ...]
+    older: int  # results replaced by later ones with the same labels
     commands: Mapping[str, tuple[str, ...]]
 
     @property
     def studies(self) -> tuple[str, ...]:
-        """The studies that have cells: the four instruments in their order, then any others."""
-        there = dict.fromkeys(result.cell.study for result in (*self.results, *self.failed))
-        return (*(name for name in STUDY_NAMES if name in there), *(name for name in there if name not in STUDY_NAMES))
+        """The studies that have cells."""
+        return tuple(dict.fromkeys(result.cell.study for result in (*self.results, *self.failed)))
 
     @property
-    def subjects(self) -> tuple[str, ...]:
-        """Who was examined: models, then references; also those all of whose cells failed."""
-        names = dict.fromkeys(group.subject for group in self.groups if group.subject)
-        models = {group.subject: group.get("model") for group in self.groups}
-        known = {str(group.get("model")) for group in self.groups}
+    def models(self) -> tuple[str, ...]:
+        """The models examined, then the references, including those whose cells all failed."""
+        names = dict.fromkeys(finding.model for finding in self.all if finding.model)
+        labels = {finding.model: finding.get("model") for finding in self.all}
+        known = {str(finding.get("model")) for finding in self.all}
         lost = dict.fromkeys(str(result.cell.labels.get("model") or "") for result in self.failed)
         names |= {name: None for name in lost if name and name not in known}
-        return tuple(sorted(names, key=lambda name: _rank(models.get(name, name))))
+        return tuple(sorted(names, key=lambda name: _rank(labels.get(name, name))))
 
     @property
     def times(self) -> tuple[datetime, datetime] | None:
@@ -122,64 +137,80 @@ class Findings:
         created = [result.created for result in (*self.results, *self.failed)]
         return (min(created), max(created)) if created else None
 
-    def of(self, study: str, subject: str | None = None) -> list[Group]:
-        """The groups of a study, of one subject or of all."""
-        return [group for group in self.groups if group.study == study and subject in (None, group.subject)]
+    def label_values(self, label: str, study: str | None = None, model: str | None = None) -> list[str]:
+        """The different values of a label, in order of appearance."""
+        chosen = [f for f in self.all if study in (None, f.study) and model in (None, f.model)]
+        return list(dict.fromkeys(str(f.get(label)) for f in chosen if f.get(label) is not None))
 
-    def failures(self, study: str, subject: str) -> int:
-        """How many cells of a subject failed; of models that share a name, those of all of them."""
-        names = {str(group.get("model")) for group in self.groups if group.subject == subject} or {subject}
+    def of(self, study: str, model: str | None = None) -> list[Finding]:
+        """The findings of a study, for one model or all."""
+        return [finding for finding in self.all if finding.study == study and model in (None, finding.model)]
+
+    def failures(self, study: str, model: str) -> int:
+        """How many cells of a model failed. Models that share a name are counted together."""
+        names = {str(finding.get("model")) for finding in self.all if finding.model == model} or {model}
         return sum(
             result.cell.study == study and str(result.cell.labels.get("model")) in names for result in self.failed
         )
 
-    def command(self, study: str, labels: Labels | None = None) -> str:
-        """The command that made the cells of a study: as it was given, else as it would be given."""
-        given = self.commands.get(study, ())
-        if given:
-            fitting = [one for one in given if labels and str(labels.get("size")) in one.split()]
-            return (fitting or list(given))[-1]
-        sizes = [group.get("size") for group in self.of(study)]
-        size = labels.get("size") if labels and labels.get("size") else next((one for one in sizes if one), None)
-        return derived_command(study, size, self.folder.path)
+    def commands_of(self, study: str) -> tuple[str, ...]:
+        """The commands that computed the cells of a study, or one that would."""
+        sizes = self.label_values("size", study)
+        return self.commands.get(study) or (derived_command(study, sizes[0] if sizes else None, self.folder.path),)
 
-    def samples(self, group: Group) -> dict[str, Array]:
-        """The arrays kept for the first of a group's cells that has some."""
-        return next((kept for result in group.results if (kept := self.folder.samples(result.cell))), {})
+    def samples(self, finding: Finding) -> dict[str, Array]:
+        """The samples of the first cell of a finding that has some."""
+        return next((kept for result in finding.results if (kept := self.folder.samples(result.cell))), {})
+
+    def only(self, keys: Container[str]) -> Findings:
+        """The findings of these cells alone."""
+        everything = [result for result in (*self.results, *self.failed) if result.key in keys]
+        with_published = all(finding.with_published for finding in self.all)
+        return _findings(self.folder, everything, self.problems, with_published)
 
 
-def read_findings(folder: Folder, *, published: bool = True, keys: Container[str] | None = None) -> Findings:
-    """Reads a folder. What is damaged is listed and not read; nothing that is found there stops the report.
+def first_reason(findings: Iterable[Finding], *metrics: str) -> str | None:
+    """Why a value is null, from the first finding that says so."""
+    return next((visible(reason) for finding in findings if (reason := finding.reason(*metrics))), None)
 
-    With `keys` only the results of these cells are read.
+
+def read_findings(folder: ResultFolder, *, published: bool = True) -> Findings:
+    """Read a result folder. Damaged files are listed as problems; they never stop the report.
+
+    `published` puts the papers' numbers beside ours.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedResultWarning)  # they are among the problems
-        everything = [result for result in folder.store.all() if keys is None or result.key in keys]
-        problems = folder.store.problems()
+        everything = list(folder.store.all())
+        problems = tuple(folder.store.problems())
+    return _findings(folder, everything, problems, published)
+
+
+def _findings(
+    folder: ResultFolder, everything: Sequence[Result], problems: tuple[Problem, ...], published: bool
+) -> Findings:
     done = [result for result in everything if result.status == "done"]
-    whole = merged(done)
-    latest, names = _told_apart(whole)
+    whole = merge_results(done)
+    latest, names = _latest_and_names(whole)
     groups: dict[tuple[Any, ...], list[Result]] = defaultdict(list)
     for result in latest:
-        groups[_place(result, names[result.key])].append(result)
-    made = tuple(_group(results, names, published) for results in groups.values())
+        groups[_but_the_seed(result, names[result.key])].append(result)
+    found = tuple(_finding(results, names, published) for results in groups.values())
     return Findings(
         folder=folder,
         results=tuple(done),
-        failed=tuple(result for result in without_outlived(everything) if result.status == "failed"),
-        problems=tuple(problems),
-        groups=tuple(sorted(made, key=_order)),
+        failed=tuple(result for result in without_superseded_failures(everything) if result.status == "failed"),
+        problems=problems,
+        all=tuple(sorted(found, key=_order)),
         older=len(whole) - len(latest),
         commands=noted_commands(folder),
     )
 
 
-def _told_apart(results: Sequence[Result]) -> tuple[list[Result], dict[str, str]]:
-    """One result for each set of labels, the latest, and the name of its subject.
+def _latest_and_names(results: Sequence[Result]) -> tuple[list[Result], dict[str, str]]:
+    """The latest result for each set of labels, and the name of its model by key.
 
-    Models of one name but other weights are told apart by a part of their digest; the size is named where there are
-    several.
+    Models with the same name but different weights get a part of their digest; the size is named if there are several.
     """
     sizes = {result.cell.labels.get("size") for result in results}
     alike: dict[tuple[Any, ...], list[Result]] = defaultdict(list)
@@ -209,35 +240,35 @@ def _name(result: Result, doubles: set[Any], several_sizes: bool) -> str:
 
 
 def _identity(result: Result) -> str:
-    """The model itself, which how many images it sees at a time, and where, does not change."""
-    subject = result.cell.inputs.get("subject")
-    if isinstance(subject, Mapping):
-        subject = {name: value for name, value in subject.items() if name not in ("batch", "device")}
-    return digest(subject)
+    """A digest of the model without its batch size and device."""
+    model = result.cell.inputs.get("subject")
+    if isinstance(model, Mapping):
+        model = {name: value for name, value in model.items() if name not in ("batch", "device")}
+    return digest(model)
 
 
 def _exact(labels: Labels) -> Iterator[tuple[str, bool, Any]]:
     return ((name, isinstance(value, bool), value) for name, value in sorted(labels.items()))
 
 
-def _place(result: Result, name: str) -> tuple[Any, ...]:
+def _but_the_seed(result: Result, name: str) -> tuple[Any, ...]:
     shown = {label: value for label, value in result.cell.labels.items() if label != "seed"}
     return (result.cell.study, name, *_exact(shown))
 
 
-def _group(results: Iterable[Result], names: Mapping[str, str], beside: bool) -> Group:
+def _finding(results: Iterable[Result], names: Mapping[str, str], published: bool) -> Finding:
     rows = sorted(results, key=lambda result: str(result.cell.labels.get("seed")))
     labels = {name: value for name, value in rows[0].cell.labels.items() if name != "seed"}
-    return Group(rows[0].cell.study, names[rows[0].key], labels, tuple(rows), beside)
+    return Finding(rows[0].cell.study, names[rows[0].key], labels, tuple(rows), published)
 
 
-def _order(group: Group) -> tuple[Any, ...]:
-    values = [value for name, value in group.labels.items() if name != "model"]
+def _order(finding: Finding) -> tuple[Any, ...]:
+    values = [value for name, value in finding.labels.items() if name != "model"]
     known = [(0, value, "") if isinstance(value, (int, float)) else (1, 0.0, str(value)) for value in values]
-    return (group.study, *_rank(group.get("model")), group.subject, known)
+    return (finding.study, *_rank(finding.get("model")), finding.model, known)
 
 
 def _rank(model: Any) -> tuple[int, str]:
-    """Models before references, these in their own order."""
+    """Models by name, then references in their own order."""
     name = str(model)
-    return (1 + REFERENCES.index(name), "") if name in REFERENCES else (0, name.lower())
+    return (1 + list(REFERENCES).index(name), "") if name in REFERENCES else (0, name.lower())

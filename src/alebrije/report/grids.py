@@ -1,68 +1,73 @@
-"""Tables of the page: every score with its interval, and the papers' numbers beside ours."""
+"""Tables of the report: every score with its interval, and the papers' numbers beside ours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from alebrije.report.findings import Findings, Group
+from alebrije.report.findings import Finding, Findings
 from alebrije.report.parts import Entry, Grid, slug
-from alebrije.report.words import listed
 from alebrije.results import Estimate
 from alebrije.results.compare import SIZE
-from alebrije.results.estimates import difference, within
-from alebrije.results.rendering import visible
+from alebrije.results.estimates import difference, includes_zero
+from alebrije.results.formats import visible
 
 _MOST_ROWS = 1_500
-_ROUNDING = 1e-7  # standard errors below this are of rounding alone
-_YARDSTICKS = (  # values that say nothing of the model, so that none is better
-    "error of an unchanged image",
-    "error of the best constant image",
-    "factor accuracy of true images",
-)
-_CORRECTED = "CG accuracy"
-_PLAIN = tuple(f"{setting} {feature}" for setting in ("CG", "linear CG") for feature in ("shape", "size", "both"))
-_FIRST = ("model", "corpus", "world", "rule", "alpha", "train_set", "variant")
+_ROUNDING = 1e-7  # smaller standard errors are rounding
+_FIRST = ("model", "trained_on", "corpus", "world", "rule", "alpha", "train_set", "variant")
 
 
-def score_grids(findings: Findings, study: str) -> list[Grid]:
-    """One table for each family of values: rows are cells over their seeds, columns their labels and metrics."""
+@dataclass(frozen=True)
+class ScoreWords:
+    """What an instrument adds to its table of scores.
+
+    `baselines` are values that say nothing about the model, `note` is a sentence for some columns, and `small_print`
+    is a line below a score.
+    """
+
+    baselines: tuple[str, ...] = ()
+    note: Callable[[Sequence[str]], str] = lambda metrics: ""
+    small_print: Callable[[Finding, str], str] = lambda finding, metric: ""
+
+
+def score_grids(findings: Findings, study: str, words: ScoreWords) -> list[Grid]:
+    """One table for each family of values. Rows are findings; columns are labels and metrics."""
     grids = []
-    for number, (metrics, groups) in enumerate(_families(findings.of(study)), 1):
-        labels = _labels(groups)
+    for number, (metrics, family) in enumerate(_families(findings.of(study)), 1):
+        labels = _labels(family)
         rows = [
             tuple(
-                [_label_entry(group.subject if name == "model" else group.get(name)) for name in labels]
-                + [estimate_entry(group.estimate(metric), group, metric) for metric in metrics]
+                [_label_entry(finding, name) for name in labels]
+                + [estimate_entry(finding.estimate(m), words.small_print(finding, m)) for m in metrics]
             )
-            for group in groups[:_MOST_ROWS]
+            for finding in family[:_MOST_ROWS]
         ]
-        left = len(groups) - len(rows)
-        note = "Mean over seeds; below it the 95 % interval, over seeds where there are several, else over cases."
-        note += _kinds_of_accuracy(metrics)
+        left = len(family) - len(rows)
+        note = "Mean over seeds. Below it, the 95 % interval over seeds, or over cases if there is one seed."
+        note += words.note(metrics)
         if left:
-            note += f" {left:,} more rows are left out: alebrije results prints them all."
-        hints = {metric: _hint(groups, metric) for metric in metrics}
+            note += f" {left:,} more rows are not shown; `alebrije results` prints them all."
+        hints = {metric: _hint(family, metric, words) for metric in metrics}
         title = "Scores" if number == 1 else _named(metrics)
-        grids.append(
-            Grid(slug(study, "scores", number), title, (*labels, *metrics), tuple(rows), note,
-                 findings.command(study, groups[0].labels), {name: hint for name, hint in hints.items() if hint})
-        )  # fmt: skip
+        hints = {name: hint for name, hint in hints.items() if hint}
+        grids.append(Grid(slug(study, "scores", number), title, (*labels, *metrics), tuple(rows), note, hints))
     return grids
 
 
 def published_grid(findings: Findings, study: str) -> Grid | None:
-    """Ours beside the papers', where there is a number for the same thing."""
-    groups = findings.of(study)
-    labels = _labels(groups)
-    rows = []
-    for group in groups:
-        for metric in group.metrics:
-            ours, theirs = group.known(metric), group.published(metric)
+    """Our values beside the papers' numbers for the same thing; None if there are none."""
+    own = findings.of(study)
+    labels = _labels(own)
+    rows, footnotes = [], dict[str, int]()
+    for finding in own:
+        for metric in finding.metrics:
+            ours, theirs = finding.known(metric), finding.published(metric)
             if ours is not None and theirs:
-                row = [_label_entry(group.subject if name == "model" else group.get(name)) for name in labels]
-                rows.append((*row, _label_entry(metric), *_beside(group, ours, theirs)))
+                row = [_label_entry(finding, name) for name in labels]
+                beside, notes = _beside(finding, ours, theirs)
+                numbers = [str(footnotes.setdefault(note, len(footnotes) + 1)) for note in notes]
+                rows.append((*row, _entry(metric), *beside, Entry(", ".join(numbers))))
     if not rows:
         return None
     names = (*labels, "metric", "ours", "published", "ours - published", "may be chance", "source", "notes")
@@ -72,14 +77,14 @@ def published_grid(findings: Findings, study: str) -> Grid | None:
         "Beside the published numbers",
         tuple(names[at] for at in used),
         tuple(tuple(row[at] for at in used) for row in rows[:_MOST_ROWS]),
-        "A difference may be chance if zero lies in its 95 % interval (Welch's t). Where several published numbers "
-        "fit, they are named and none is chosen.",
-        findings.command(study),
+        "A difference may be chance if its 95 % interval contains zero (Welch's t). If several published numbers "
+        "fit, the notes list them and none is chosen.",
+        footnotes=tuple(footnotes),
     )
 
 
-def estimate_entry(found: Estimate | None, group: Group | None = None, metric: str = "") -> Entry:
-    """A score with its interval below; where there is none, why."""
+def estimate_entry(found: Estimate | None, small_print: str = "") -> Entry:
+    """A score with its interval below; for a null score, its reason."""
     if found is None:
         return Entry("")
     if found.value is None:
@@ -87,45 +92,39 @@ def estimate_entry(found: Estimate | None, group: Group | None = None, metric: s
     small = [found.interval] if found.interval else []
     if found.left_out:
         small.append(f"{found.left_out} without a value")
-    if group is not None and (passed := group.detail("passed", metric)) is not None:
-        small.append("passes the hard negatives" if passed else "fails hard negatives")
+    small += [small_print] if small_print else []
     shown = replace(found, n=None) if found.n == 1 else found
     if shown.standard_error is not None and shown.standard_error < _ROUNDING:
         shown = replace(shown, standard_error=0.0)
     return Entry(str(shown), float(found.value), tuple(small))
 
 
-def _beside(group: Group, ours: Estimate, theirs: Sequence[Any]) -> list[Entry]:
+def _beside(finding: Finding, ours: Estimate, theirs: Sequence[Any]) -> tuple[list[Entry], list[str]]:
+    """The cells of a row from "ours" on, and its notes."""
     mine = estimate_entry(ours)
     if len({(one.value, one.standard_error) for one in theirs}) > 1:
-        told = "; ".join(f"{one.estimate} ({_words(one.row)})" for one in theirs[:6])
+        several = "; ".join(f"{one.estimate} ({_words(one.row)})" for one in theirs[:6])
         more = f"; and {len(theirs) - 6} more" if len(theirs) > 6 else ""
-        return [mine, Entry("several"), Entry(""), Entry(""), Entry(theirs[0].paper), Entry(told + more)]
+        return [mine, Entry("several"), Entry(""), Entry(""), Entry(theirs[0].paper)], [several + more]
     paper = theirs[0]
     apart = difference(ours, paper.estimate)
-    chance = within(apart)
+    chance = includes_zero(apart)
     notes = list(dict.fromkeys(paper.notes))
-    if group.get(SIZE) not in (None, "paper"):
-        notes.append(f"ours is of the size {group.get(SIZE)}, not the paper's")
+    if finding.get(SIZE) not in (None, "paper"):
+        notes.append(f"ours was computed at the size {finding.get(SIZE)}")
     if paper.unit != "as printed":
         notes.append(paper.unit)
     source = f"{paper.paper}, {paper.source}"
-    verdict = "" if chance is None else "yes" if chance else "no"
-    return [
-        mine,
-        estimate_entry(paper.estimate),
-        estimate_entry(apart),
-        Entry(verdict, verdict or None),
-        Entry(source, source),
-        Entry("; ".join(notes), "; ".join(notes) or None),
-    ]
+    may_be = "" if chance is None else "yes" if chance else "no"
+    entries = [mine, estimate_entry(paper.estimate), estimate_entry(apart)]
+    return [*entries, Entry(may_be, may_be or None), Entry(source, source)], notes
 
 
-def _families(groups: Sequence[Group]) -> list[tuple[list[str], list[Group]]]:
-    """Groups that share a metric, directly or through others, and the metrics of each family."""
-    families: list[tuple[dict[str, None], list[Group]]] = []
-    for group in groups:
-        own, members = dict.fromkeys(group.metrics), [group]
+def _families(findings: Sequence[Finding]) -> list[tuple[list[str], list[Finding]]]:
+    """Findings that share a metric, directly or through others, and the metrics of each family."""
+    families: list[tuple[dict[str, None], list[Finding]]] = []
+    for finding in findings:
+        own, members = dict.fromkeys(finding.metrics), [finding]
         apart = []
         for metrics, others in families:
             if metrics.keys() & own.keys():
@@ -137,15 +136,19 @@ def _families(groups: Sequence[Group]) -> list[tuple[list[str], list[Group]]]:
     return [(list(metrics), members) for metrics, members in families]
 
 
-def _labels(groups: Sequence[Group]) -> list[str]:
-    """The labels that tell these groups apart, the best known first; the model always, the size where there are two."""
-    names = dict.fromkeys(name for group in groups for name in group.labels)
+def _labels(findings: Sequence[Finding]) -> list[str]:
+    """The labels that distinguish these findings, the most familiar first, and always the model."""
+    names = dict.fromkeys(name for finding in findings for name in finding.labels)
     order = [*(name for name in _FIRST if name in names), *(name for name in names if name not in _FIRST)]
-    varied = {name for name in order if len({repr(group.get(name)) for group in groups}) > 1}
-    return [name for name in order if name in varied or (name == "model" and any(group.subject for group in groups))]
+    varied = {name for name in order if len({repr(finding.get(name)) for finding in findings}) > 1}
+    return [name for name in order if name in varied or (name == "model" and any(f.model for f in findings))]
 
 
-def _label_entry(label: Any) -> Entry:
+def _label_entry(finding: Finding, name: str) -> Entry:
+    return _entry(finding.model if name == "model" else finding.get(name))
+
+
+def _entry(label: Any) -> Entry:
     if label is None or label == "":
         return Entry("")
     if isinstance(label, bool):
@@ -155,17 +158,10 @@ def _label_entry(label: Any) -> Entry:
     return Entry(visible(str(label)), visible(str(label)).lower())
 
 
-def _kinds_of_accuracy(metrics: Sequence[str]) -> str:
-    """Which accuracies on held-out combinations are corrected for chance, and which are not."""
-    plain = [metric for metric in metrics if metric in _PLAIN]
-    corrected = f" {_CORRECTED} is corrected for chance: 0 is chance, 1 all right." if _CORRECTED in metrics else ""
-    return corrected + (f" {listed(plain)}: plain shares that are right, in which chance is left." if plain else "")
-
-
-def _hint(groups: Sequence[Group], metric: str) -> str:
-    if metric in _YARDSTICKS:
-        return "a yardstick, not the model's"
-    value = next((found[0] for group in groups if (found := group.values(metric))), None)
+def _hint(findings: Sequence[Finding], metric: str, words: ScoreWords) -> str:
+    if metric in words.baselines:
+        return "baseline, not the model"
+    value = next((found[0] for finding in findings if (found := finding.values(metric))), None)
     return f"{value.direction} is better" if value is not None and value.direction else ""
 
 

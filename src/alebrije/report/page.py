@@ -1,11 +1,11 @@
-"""The report: one page that needs nothing but itself, and its figures as files for documents."""
+"""The report page: one HTML file that needs nothing but itself, and its figures as files for documents."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import textwrap
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,23 +13,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from alebrije import __version__
-from alebrije.atomic import disk_trouble_named, write_atomically
+from alebrije.atomic import explain_write_errors, write_atomically
 from alebrije.report.charts import as_inline_svg, as_pdf, as_svg_file, laid_out
-from alebrije.report.findings import Findings, read_findings
+from alebrije.report.findings import Findings
 from alebrije.report.parts import Chart, Gallery, Section, short
-from alebrije.report.sections import INSTRUMENTS, sections_of
-from alebrije.report.words import CHANCE_RULE, NO_BREAK, RULES, SIGNS, Verdict, listed
+from alebrije.report.verdict import CHANCE_RULE, NO_BREAK, SIGNS, Verdict, listed
 from alebrije.results import Result
-from alebrije.results.rendering import visible
-from alebrije.studies.folder import Folder, opened
-from alebrije.studies.subjects import REFERENCES
+from alebrije.results.formats import visible
+from alebrije.studies.references import REFERENCES
 
-_MOST_FAILURES = 200  # that are listed one by one
+_MOST_FAILURES = 200  # listed one by one
+_TRY_OUT = "The size tiny is a try-out: it shows that everything runs, and its scores are rough."
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that failed, what it was, and why."""
+    """A failed cell and its error."""
 
     cell: str
     line: str
@@ -38,102 +37,86 @@ class Failure:
 
 @dataclass(frozen=True)
 class Head:
-    """What is to be known of the whole page."""
+    """The header of the page."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
     failures: tuple[Failure, ...]
     failed: int
     damaged: tuple[str, ...]
+    scope: str  # sizes and worlds, in a sentence
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A model, and what each instrument says of it."""
+    """A model and its verdicts."""
 
     name: str
-    reference: str
-    verdicts: tuple[tuple[str, str, Verdict], ...]  # the instrument, its anchor, its verdict
+    about: str  # what a reference is, or what the model was trained on
+    verdicts: tuple[JudgedBy, ...]
 
 
-_ABOUT = {
-    "oracle": "reference: the true factors and masks",
-    "projection": "reference: a random projection of the true factors",
-    "pixels": "reference: the image itself",
-    "noise": "reference: numbers that have nothing to do with the image",
-}
+@dataclass(frozen=True)
+class JudgedBy:
+    """The verdict of one instrument on a model, and the worlds or corpora it was tested on."""
+
+    title: str
+    study: str
+    verdict: Verdict
+    tested_on: str
 
 
-def write_report(folder: Folder | str | Path, out: str | Path, *, published: bool = True) -> Path:
-    """Writes the report of a study's folder as one HTML file and returns its path.
-
-    `published` sets the papers' numbers beside ours. What is damaged or failed in the folder is said on the page.
-    """
-    source = folder if isinstance(folder, Folder) else opened(folder)
-    findings = read_findings(source, published=published)
+def write_page(findings: Findings, sections: Sequence[Section], out: str | Path) -> Path:
+    """Write the report as one HTML file and return its path."""
     path = Path(out)
-    text = page_html(findings)
-    with disk_trouble_named(path.parent):
+    text = page_html(findings, sections)
+    with explain_write_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     return path
 
 
-def verdicts(folder: Folder | str | Path, keys: Container[str] | None = None) -> dict[str, dict[str, Verdict]]:
-    """What the instruments say of each model in a folder: by the name of the model, then by that of the instrument.
-
-    With `keys` only the results of these cells count.
-    """
-    findings = read_findings(folder if isinstance(folder, Folder) else opened(folder), published=False, keys=keys)
-    return {
-        one.name: {study: verdict for _, study, verdict in one.verdicts}
-        for one in _judged(findings, sections_of(findings))
-    }
-
-
-def in_words(judged: Mapping[str, Mapping[str, Verdict]]) -> str:
-    """Verdicts as text for a terminal."""
+def in_words(verdicts: Mapping[str, Mapping[str, Verdict]]) -> str:
+    """Verdicts by model and instrument as text for a terminal."""
     lines = []
-    for name, found in judged.items():
-        lines += ["", visible(name)]
-        for study, verdict in found.items():
+    for model, by_study in verdicts.items():
+        lines += ["", visible(model)]
+        for study, verdict in by_study.items():
             head = f"  {study:<12} {verdict.sign} {verdict.word:<13} "
             text = textwrap.fill(verdict.unbroken, 118, initial_indent=head, subsequent_indent=" " * len(head))
             lines.append(text.replace(NO_BREAK, " "))
     return "\n".join(lines).strip("\n")
 
 
-def write_figures(folder: Folder | str | Path, out: str | Path, *, published: bool = True) -> list[Path]:
-    """Writes every figure of the report as an SVG and as a PDF into a folder and returns their paths."""
-    source = folder if isinstance(folder, Folder) else opened(folder)
-    place = Path(out)
+def write_figures(sections: Sequence[Section], out: str | Path) -> list[Path]:
+    """Write every figure of the report as SVG and PDF into a folder and return their paths."""
+    folder = Path(out)
     written = []
-    with disk_trouble_named(place):
-        place.mkdir(parents=True, exist_ok=True)
-        for name, drawn in figures_of(sections_of(read_findings(source, published=published))).items():
-            figure = laid_out(drawn.figure())
+    with explain_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, drawing in figures_of(sections).items():
+            figure = laid_out(drawing.figure())
             for ending, content in ((".svg", as_svg_file(figure)), (".pdf", as_pdf(figure))):
-                write_atomically(place / f"{name}{ending}", content)
-                written.append(place / f"{name}{ending}")
+                write_atomically(folder / f"{name}{ending}", content)
+                written.append(folder / f"{name}{ending}")
     return written
 
 
 def figures_of(sections: Sequence[Section]) -> dict[str, Chart | Gallery]:
-    """Every figure under a name of its own."""
+    """Every figure under a unique name."""
     named: dict[str, Chart | Gallery] = {}
     for section in sections:
         drawings: list[Chart | Gallery] = [*section.charts, *section.galleries]
-        for drawn in drawings:
-            name, number = drawn.name, 2
+        for drawing in drawings:
+            name, number = drawing.name, 2
             while name in named:
-                name, number = f"{drawn.name}-{number}", number + 1
-            named[name] = drawn
+                name, number = f"{drawing.name}-{number}", number + 1
+            named[name] = drawing
     return named
 
 
-def page_html(findings: Findings) -> str:
-    """The page. Everything in it that comes from results is escaped; nothing in it is fetched."""
-    sections = sections_of(findings)
+def page_html(findings: Findings, sections: Sequence[Section]) -> str:
+    """The page as HTML. Everything from results is escaped; nothing is fetched."""
     environment = Environment(
         loader=PackageLoader("alebrije.report"),
         autoescape=True,
@@ -148,19 +131,19 @@ def page_html(findings: Findings) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         head=_head(findings),
-        judged=_judged(findings, sections),
-        instruments=[(section.name, section.title) for section in sections if section.name in INSTRUMENTS],
+        judged=judged(findings, sections),
+        instruments=[(section.name, section.title) for section in sections if section.verdicts],
         sections=sections,
-        rules=[(section.title, RULES[section.name]) for section in sections if section.name in RULES],
+        rules=[(section.title, section.rule) for section in sections if section.rule],
         chance_rule=CHANCE_RULE,
         signs=SIGNS,
-        svg=_Drawn(),
+        svg=_InlineSvg(),
         short=short,
     )
 
 
-class _Drawn:
-    """Draws charts for the page and numbers them; what users named is escaped by matplotlib."""
+class _InlineSvg:
+    """Draws charts for the page with unique ids; matplotlib escapes names that users chose."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -171,26 +154,31 @@ class _Drawn:
 
 
 def _source(environment: Environment, name: str) -> str:
-    """A file beside the template, as it is, with the line ends that a browser counts in a hash."""
+    """A file beside the template, with the line ends that a browser hashes."""
     assert environment.loader is not None
     text = environment.loader.get_source(environment, name)[0]
     return text.replace("\r\n", "\n")
 
 
 def _head(findings: Findings) -> Head:
-    models = [name for name in findings.subjects if name not in REFERENCES] or list(findings.subjects)
-    told = [short(name, 40) for name in models[:3]]
-    names = listed([*told, f"{len(models) - 3} more"] if len(models) > 3 else told)
+    models = [name for name in findings.models if name not in REFERENCES] or list(findings.models)
+    shown = [short(name, 40) for name in models[:3]]
+    names = listed([*shown, f"{len(models) - 3} more"] if len(models) > 3 else shown)
+    sizes, worlds = findings.label_values("size"), findings.label_values("world")
     facts = [
-        ("examined", ", ".join(short(name, 60) for name in findings.subjects) or "nothing"),
+        ("models", ", ".join(short(name, 60) for name in findings.models) or "none"),
         ("instruments", ", ".join(findings.studies) or "none"),
+        *([("size", ", ".join(sizes))] if sizes else []),
+        *([("worlds", ", ".join(short(world, 40) for world in worlds))] if worlds else []),
         ("cells", _cells(findings)),
         *_when(findings),
         *_machines(findings),
         ("folder", str(findings.folder.path)),
     ]
     if findings.older:
-        facts.append(("left out", f"{findings.older:,} earlier results with the labels of later ones"))
+        facts.append(
+            ("skipped", f"{findings.older:,} older results with the same labels but different weights or settings")
+        )
     failures = tuple(_failure(result) for result in findings.failed[:_MOST_FAILURES])
     return Head(
         title=f"Do the parts of {names} recombine?" if names else "Do their parts recombine?",
@@ -198,7 +186,15 @@ def _head(findings: Findings) -> Head:
         failures=failures,
         failed=len(findings.failed),
         damaged=tuple(visible(str(problem)) for problem in findings.problems),
+        scope=_scope(sizes, worlds),
     )
+
+
+def _scope(sizes: Sequence[str], worlds: Sequence[str]) -> str:
+    parts = [f"size {listed(sizes)}"] if sizes else []
+    parts += [f"worlds {listed([short(world, 40) for world in worlds])}"] if worlds else []
+    text = f"Computed at {', '.join(parts)}." if parts else ""
+    return f"{text} {_TRY_OUT}" if sizes == ["tiny"] else text
 
 
 def _cells(findings: Findings) -> str:
@@ -241,15 +237,33 @@ def _failure(result: Result) -> Failure:
     return Failure(visible(str(result.cell)), visible(lines[-1]), text)
 
 
-def _judged(findings: Findings, sections: Sequence[Section]) -> list[Judged]:
-    """Every model with its verdicts; references after models."""
-    by_section = {section.name: dict(section.verdicts) for section in sections if section.name in INSTRUMENTS}
-    titles = {section.name: section.title for section in sections}
+def judged(findings: Findings, sections: Sequence[Section]) -> list[Judged]:
+    """Every model with its verdicts, references last."""
+    by_section = [(section, dict(section.verdicts)) for section in sections if section.verdicts]
     return [
         Judged(
             name,
-            _ABOUT.get(name, ""),
-            tuple((titles[study], study, verdicts[name]) for study, verdicts in by_section.items() if name in verdicts),
+            _about(findings, name),
+            tuple(
+                JudgedBy(section.title, section.name, verdicts[name], _tested_on(findings, section.name, name))
+                for section, verdicts in by_section
+                if name in verdicts
+            ),
         )
-        for name in findings.subjects
+        for name in findings.models
     ]
+
+
+def _about(findings: Findings, model: str) -> str:
+    """What a reference is, or what a model was trained on."""
+    own = [finding for finding in findings.all if finding.model == model]
+    if str(own[0].get("model") if own else model) in REFERENCES:
+        return f"reference: {REFERENCES[str(own[0].get('model') if own else model)]}"
+    trained = list(dict.fromkeys(finding.trained_on for finding in own if finding.trained_on))
+    return f"trained on {listed(trained[:3])}{' and others' if len(trained) > 3 else ''}" if trained else ""
+
+
+def _tested_on(findings: Findings, study: str, model: str) -> str:
+    worlds, corpora = (findings.label_values(label, study, model) for label in ("world", "corpus"))
+    noun = "corpus" if len(corpora) == 1 else "corpora"
+    return ", ".join([*(short(world, 40) for world in worlds), *([f"the {noun} {listed(corpora)}"] if corpora else [])])

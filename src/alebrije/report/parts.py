@@ -1,4 +1,4 @@
-"""What a report is made of: charts, galleries of pictures, tables, and the sections that hold them."""
+"""The components of a report: charts, galleries of pictures, tables, and sections that hold them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from PIL import Image
 
 from alebrije.report.charts import ACCENT, INK, styled
-from alebrije.report.sheets import Picture
-from alebrije.report.words import Verdict
-from alebrije.results.rendering import visible
+from alebrije.report.verdict import Verdict
+from alebrije.results.formats import visible
+from alebrije.sheets.sheet import Picture
 
-MOST_SIDE = 160  # pixels of a picture on the page
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_SIDE = 160  # largest side of a picture on the page, in pixels
 _QUALITY = 85
 
 
 def short(text: object, most: int = 32) -> str:
-    """A name that fits: on one line, nothing invisible in it, the middle left out where it is long.
+    """A name on one line, without invisible characters; the middle of a long name is left out.
 
     >>> short("a" * 50, 11)
     'aaaaa…aaaaa'
@@ -36,7 +37,7 @@ def short(text: object, most: int = 32) -> str:
 
 
 def slug(*words: object) -> str:
-    """A name for a file or an anchor, of letters, digits and dashes.
+    """A name for a file or an anchor: letters, digits and dashes.
 
     >>> slug("../β:VAE", "S-A", 0.6)
     'vae-s-a-0.6'
@@ -47,14 +48,14 @@ def slug(*words: object) -> str:
 
 @dataclass(frozen=True)
 class Shot(Picture):
-    """A picture of a gallery; what is marked wrong or right carries a sign and a frame."""
+    """A picture in a gallery. A mark adds a sign and a frame."""
 
     mark: Literal["", "wrong", "right"] = ""
-    most: int = MOST_SIDE  # pixels a side on the page
+    most: int = MOST_SIDE  # largest side on the page, in pixels
 
     @cached_property
     def _encoded(self) -> tuple[str, bytes]:
-        """The smaller of a PNG and, for what is not flat, a JPEG."""
+        """The smaller of PNG and JPEG."""
         image = Image.fromarray(np.ascontiguousarray(self.pixels))
         if max(image.size) > self.most:
             image.thumbnail((self.most, self.most))
@@ -65,19 +66,19 @@ class Shot(Picture):
 
     @property
     def crisp(self) -> bool:
-        """Whether its pixels are to be seen as squares."""
+        """Whether to show its pixels as squares when enlarged."""
         return bool(max(self.pixels.shape[:2]) < 80)
 
     @property
     def uri(self) -> str:
-        """The picture in a data URI."""
+        """The picture as a data URI."""
         kind, content = self._encoded
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Pictures that belong together, and what is to be said of them."""
+    """Pictures in a row, with a title and a note."""
 
     title: str
     pictures: tuple[Shot, ...]
@@ -86,39 +87,39 @@ class Strip:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure that is drawn when it is needed, what it shows in words, and the command that made its numbers."""
+    """A figure, drawn when it is needed, and what it shows in words."""
 
     name: str
     title: str
     words: str
     draw: Callable[[], Figure]
-    command: str
-    wide: bool = False
 
     def figure(self) -> Figure:
-        """The figure, drawn."""
+        """Draw the figure."""
         with styled():
             return self.draw()
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Strips of pictures with a legend, and the command that made them."""
+    """Strips of pictures with a legend."""
 
     name: str
     title: str
     words: str
     strips: tuple[Strip, ...]
-    command: str
-    side: float = 5.5  # rem, of a picture on a wide screen
+    side: float = 5.5  # width of a picture on a wide screen, in rem
 
     @property
     def columns(self) -> int:
-        """How many pictures its longest strip has."""
+        """The number of pictures in its longest strip."""
         return max(len(strip.pictures) for strip in self.strips)
 
     def figure(self) -> Figure:
-        """The gallery as one figure for a document, its strips below each other."""
+        """The gallery as one figure for a document."""
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Rectangle
+
         side, label = 1.0, 0.22  # inches
         width, height = self.columns * (side + 0.08), len(self.strips) * (side + label + 0.1) + 0.3
         with styled():
@@ -144,7 +145,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell of a table: what is shown, what it is sorted by, and the small print below it."""
+    """A cell of a table: its text, its sort key, and small print below it."""
 
     text: str
     by: float | str | None = None
@@ -154,19 +155,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table that can be sorted by each of its columns."""
+    """A table that can be sorted by each column. `footnotes` are numbered from 1."""
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Entry, ...], ...]
     note: str = ""
-    command: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)  # what a column means
+    footnotes: tuple[str, ...] = ()
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Whether each column is sorted by numbers."""
+        """Whether each column holds numbers."""
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.columns)
         return tuple(
             any(isinstance(cell.by, float) for cell in column) and not any(isinstance(cell.by, str) for cell in column)
@@ -174,24 +175,27 @@ class Grid:
         )
 
 
-Block = Chart | Gallery | Grid
-
-
 @dataclass(frozen=True)
 class Section:
-    """All that one instrument found."""
+    """The part of the report that belongs to one study.
 
-    name: str
-    title: str
-    question: str
-    verdicts: Sequence[tuple[str, Verdict]]
+    An instrument gives the charts, tables, galleries and remarks. The rest comes from its record: the verdict on each
+    model, the `rule` by which marks are given, and the commands that computed the cells.
+    """
+
+    name: str = ""
+    title: str = ""
+    question: str = ""
+    verdicts: Sequence[tuple[str, Verdict]] = ()
     charts: Sequence[Chart] = ()
-    front: Sequence[Grid] = ()  # tables that come before the pictures
+    front: Sequence[Grid] = ()  # tables before the pictures
     galleries: Sequence[Gallery] = ()
     grids: Sequence[Grid] = ()
     remarks: Sequence[str] = ()
+    rule: str = ""
+    commands: Sequence[str] = ()
 
     @property
     def anchor(self) -> str:
-        """Its name as a part of the page's address."""
+        """Its anchor on the page."""
         return slug(self.name)

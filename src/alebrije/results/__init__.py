@@ -1,15 +1,14 @@
-"""What was found: validated JSON files, written so that a reader never sees half of one."""
+"""Results of studies: one validated JSON file per cell, tables of them, and the papers' published numbers."""
 
-from alebrije.atomic import write_atomically
 from alebrije.results.cells import Cell, Machine, Result, ScoreInterval, Value
 from alebrije.results.compare import compare
 from alebrije.results.estimates import Estimate
-from alebrije.results.folding import folded
-from alebrije.results.merging import latest, merged
+from alebrije.results.merge import latest_results, merge_results
 from alebrije.results.published import Published, published, published_for
-from alebrije.results.scores import SCHEMA_VERSION, MetricResult, Scores, plain
+from alebrije.results.scores import SCHEMA_VERSION, MetricResult, Scores
 from alebrije.results.store import DamagedResultWarning, Problem, Store
-from alebrije.results.tables import Table, table
+from alebrije.results.tables import ResultTable, result_table
+from alebrije.results.text_table import fit_to_width
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -21,18 +20,16 @@ __all__ = [
     "Problem",
     "Published",
     "Result",
+    "ResultTable",
     "ScoreInterval",
     "Scores",
     "Store",
-    "Table",
     "Value",
     "compare",
-    "folded",
-    "latest",
-    "merged",
-    "plain",
+    "fit_to_width",
+    "latest_results",
+    "merge_results",
     "published",
     "published_for",
-    "table",
-    "write_atomically",
+    "result_table",
 ]

@@ -1,4 +1,4 @@
-"""Cells and results: what is to be computed, and what came of it."""
+"""Cells and their results: the unit that is computed, and its values or its error."""
 
 from __future__ import annotations
 
@@ -26,51 +26,51 @@ from pydantic import (
 
 from alebrije import __version__
 from alebrije.errors import InputError
-from alebrije.results.canonical import digest, jsonable
-from alebrije.results.scores import LONGEST, details, plain
+from alebrije.results.canonical_json import digest, exact_json_value, json_value
+from alebrije.results.scores import LONGEST, details
 
 if TYPE_CHECKING:
     from alebrije.metrics import Record
     from alebrije.metrics.uncertainty import Interval
 
-RESULT_SCHEMA: Final = 2  # of the file; raised when its layout changes, and schema.py learns to read the old one
-KEY_SCHEMA = 1  # of the key; raised only when every stored value must be computed again
+RESULT_SCHEMA: Final = 2  # of the file; raise it when the layout changes, and teach result_file.py to read the old one
+KEY_SCHEMA = 1  # of the key; raise it only when every stored value must be computed again
 RESERVED = ("study", "metric", "value", "standard_error", "low", "high", "n", "spread", "left_out", "reason", "key")
 
-WRITTEN_HERE = "written here"  # the context in which a result is read that is known to be as it was written
+TRUSTED = "trusted"  # validation context of a file whose checksum is right: its values need no conversion
 
 Label = str | bool | int | float | None
-Ends = tuple[float | None, float | None]
+Range = tuple[float | None, float | None]
 
-_LABEL = re.compile(r"[^\W\d][\w.-]*")  # a label's name is a column, and a word of a query
-_LONGEST_TRACEBACK = 20_000  # characters, of which the last matter most
+_LABEL = re.compile(r"[^\W\d][\w.-]*")  # a label's name is also a column and a name in queries
+_LONGEST_TRACEBACK = 20_000  # characters; the end matters most
 
 
-def one_sentence(error: ValidationError) -> str:
-    """What is wrong first, and where."""
+def first_fault(error: ValidationError) -> str:
+    """The first fault that pydantic reports, in one sentence with the name of the field."""
     first = error.errors()[0]
-    said = first["msg"].removeprefix("Value error, ")
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {said}" if place and first["type"] != "value_error" else said
+    message = first["msg"].removeprefix("Value error, ")
+    field = ".".join(map(str, first["loc"]))
+    return f"{field}: {message}" if field and first["type"] != "value_error" else message
 
 
 if TYPE_CHECKING:
-    OneSentence = BaseModel
+    Validated = BaseModel
 else:
 
-    class _Made(type(BaseModel)):
+    class _RaisesInputError(type(BaseModel)):
         def __call__(cls, *args: Any, **fields: Any) -> Any:
             try:
                 return super().__call__(*args, **fields)
             except ValidationError as error:
-                raise InputError(f"{cls.__name__}: {one_sentence(error)}") from error
+                raise InputError(f"{cls.__name__}: {first_fault(error)}") from error
 
-    class OneSentence(BaseModel, metaclass=_Made):
-        """A record that says in one sentence which of its fields do not fit."""
+    class Validated(BaseModel, metaclass=_RaisesInputError):
+        """A record that raises an InputError of one sentence if a field is wrong."""
 
 
-class Strict(OneSentence):
-    """A record that cannot change and has no fields but its own."""
+class Strict(Validated):
+    """A frozen record that accepts no other fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -78,9 +78,9 @@ class Strict(OneSentence):
 class Cell(Strict):
     """The smallest unit of a study that is computed, stored and resumed.
 
-    `labels` are what tables show. `inputs` are everything that can change the value: the fingerprint of the weights,
-    the preprocessing, the settings of the world, names and versions of metrics, parameters, the seed. Only the study
-    and the inputs make the key, so a label may be reworded without computing anything again.
+    Tables show `labels`. `inputs` hold everything that can change a value: the fingerprint of the weights, the
+    preprocessing, the settings of the world, the names and versions of metrics, parameters, the seed. The key depends
+    only on the study and the inputs, so a label can be reworded without computing anything again.
 
     >>> cell = Cell(study="neurons", labels={"model": "ae", "seed": 0}, inputs={"weights": "9f3a", "seed": 0})
     >>> cell.key[:8], cell.seed
@@ -96,33 +96,34 @@ class Cell(Strict):
     @field_validator("study", mode="before")
     @classmethod
     def _study(cls, study: Any) -> Any:
-        return jsonable(study, "study")
+        return exact_json_value(study, "study")
 
     @field_validator("labels", mode="before")
     @classmethod
     def _labels(cls, labels: Any, info: ValidationInfo) -> Any:
-        if info.context == WRITTEN_HERE:
+        if info.context == TRUSTED:
             return labels
-        found = jsonable(labels, "labels")
-        for name in found if isinstance(found, dict) else ():
-            if not _LABEL.fullmatch(name) or name in RESERVED:
-                wanted = "a word that is none of " + ", ".join(RESERVED)
-                raise InputError(f"the name of a label must be {wanted}, not {name!r}")
-        return found
+        checked = exact_json_value(labels, "labels")
+        for name in checked if isinstance(checked, dict) else ():
+            if not _LABEL.fullmatch(name):
+                raise InputError(f"the name of a label must be one word, not {name!r}")
+            if name in RESERVED:
+                raise InputError(f"the name of a label cannot be {name!r}, which tables use themselves")
+        return checked
 
     @field_validator("inputs", mode="before")
     @classmethod
     def _inputs(cls, inputs: Any, info: ValidationInfo) -> Any:
-        return inputs if info.context == WRITTEN_HERE else jsonable(inputs, "inputs")
+        return inputs if info.context == TRUSTED else exact_json_value(inputs, "inputs")
 
     @property
     def key(self) -> str:
-        """The SHA-256 of the study and its inputs; it names the cell wherever it is stored."""
+        """The SHA-256 of the study and the inputs, which identifies the cell."""
         return digest({"schema": KEY_SCHEMA, "study": self.study, "inputs": self.inputs})
 
     @property
     def seed(self) -> int:
-        """A seed of 32 bits, which every generator takes, derived from the key."""
+        """A seed derived from the key; 32 bits, which every generator accepts."""
         return int(self.key[-8:], 16)
 
     def __hash__(self) -> int:
@@ -133,7 +134,7 @@ class Cell(Strict):
 
 
 class ScoreInterval(Strict):
-    """Where a score lies with a chance of 95 %, and how that was found."""
+    """A 95 % interval of a score, and how it was computed."""
 
     low: float
     high: float
@@ -141,7 +142,7 @@ class ScoreInterval(Strict):
 
 
 class Value(Strict):
-    """One number that a cell found. What is not a number is null, and `reason` says why.
+    """One number of a result. NaN and infinity are stored as null, and `reason` says why.
 
     >>> Value(score=0.5).score, Value(score=math.nan).reason
     (0.5, 'the score is nan')
@@ -151,23 +152,23 @@ class Value(Strict):
     reason: str | None = None
     standard_error: float | None = None
     interval: ScoreInterval | None = None
-    spread_reason: str | None = None  # why there is no interval or no standard error
+    spread_reason: str | None = None  # why there is no interval or standard error
     direction: Literal["higher", "lower"] | None = None
-    range: Ends = (None, None)  # null where it has no end
+    range: Range = (None, None)  # null where it is unbounded
     details: dict[str, Any] = {}
     left_out: tuple[str, ...] = ()  # details too long to keep
 
     @model_validator(mode="before")
     @classmethod
     def _numbers(cls, fields: Any, info: ValidationInfo) -> Any:
-        """Numbers that are not finite become null with a reason; details as JSON knows them, long ones left out."""
-        if not isinstance(fields, dict) or info.context == WRITTEN_HERE:
+        """Store numbers that are not finite as null with a reason, and details as JSON without the long ones."""
+        if not isinstance(fields, dict) or info.context == TRUSTED:
             return fields
         fields = dict(fields)
-        if _is_endless(fields.get("score")):
+        if _not_finite(fields.get("score")):
             fields["reason"] = fields.get("reason") or f"the score is {float(fields['score'])}"
             fields["score"] = None
-        if _is_endless(fields.get("standard_error")):
+        if _not_finite(fields.get("standard_error")):
             fields["spread_reason"] = fields.get("spread_reason") or "the standard error is not finite"
             fields["standard_error"] = None
         interval = fields.get("interval")
@@ -176,27 +177,27 @@ class Value(Strict):
             if isinstance(interval, Mapping)
             else [getattr(interval, "low", None), getattr(interval, "high", None)]
         )
-        if any(map(_is_endless, ends)):
+        if any(map(_not_finite, ends)):
             fields["spread_reason"] = fields.get("spread_reason") or "the interval has no finite ends"
             fields["interval"] = None
         if isinstance(fields.get("range"), (tuple, list)):
-            fields["range"] = tuple(None if _is_endless(end) else end for end in fields["range"])
+            fields["range"] = tuple(None if _not_finite(end) else end for end in fields["range"])
         if isinstance(fields.get("details"), Mapping):
-            kept = {str(name): plain(item) for name, item in fields["details"].items()}
+            kept = {str(name): json_value(item) for name, item in fields["details"].items()}
             long = [name for name, item in kept.items() if _leaves(item) > LONGEST]
             fields["left_out"] = (*fields.get("left_out", ()), *long)
-            fields["details"] = {name: jsonable(item, name) for name, item in kept.items() if name not in long}
+            fields["details"] = {name: exact_json_value(item, name) for name, item in kept.items() if name not in long}
         return fields
 
     @model_validator(mode="after")
-    def _explained(self) -> Value:
+    def _null_has_reason(self) -> Value:
         if self.score is None and not self.reason:
-            raise InputError("a score that is null needs a reason")
+            raise InputError("a null score needs a reason")
         return self
 
     @classmethod
     def of(cls, record: Record, answer: Any, interval: Interval | None = None, **fields: Any) -> Value:
-        """What a metric answered: a number, or a record with `score`; direction and range are the metric's."""
+        """The value of a metric's answer: a number, or a dataclass with `score`."""
         if is_dataclass(answer) and not isinstance(answer, type):
             kept, left_out = details(answer)
             fields = {"reason": getattr(answer, "reason", None), "details": kept, "left_out": tuple(left_out)} | fields
@@ -207,7 +208,7 @@ class Value(Strict):
 
 
 class Machine(Strict):
-    """Where a cell was computed."""
+    """The machine that computed a cell."""
 
     python: str
     torch: str | None
@@ -216,12 +217,12 @@ class Machine(Strict):
 
     @classmethod
     def here(cls, device: str = "cpu") -> Machine:
-        """This machine; torch is not imported to ask for its version."""
+        """Describe this machine, without importing torch for its version."""
         return cls(python=platform.python_version(), torch=_torch(), platform=platform.platform(), device=str(device))
 
 
 class Result(Strict):
-    """What came of a cell: its values, or the traceback of its failure.
+    """The outcome of a cell: its values, or the traceback of its error.
 
     >>> cell = Cell(study="neurons", inputs={"seed": 0})
     >>> Result.done(cell, {"SNC": Value(score=0.5)}, seconds=1.5).values["SNC"].score
@@ -247,16 +248,16 @@ class Result(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Result:
         if self.key != self.cell.key:
-            raise InputError("the key is not that of the cell: its study or its inputs were changed")
+            raise InputError("the key does not belong to the cell: its study or inputs were changed")
         if (self.status == "failed") != bool(self.traceback):
-            raise InputError("a result has a traceback if it failed, and only then")
+            raise InputError("a failed result needs a traceback, and only a failed result has one")
         if self.status == "failed" and self.values:
-            raise InputError("a result that failed has no values")
+            raise InputError("a failed result cannot have values")
         return self
 
     @property
     def fault(self) -> str:
-        """Why it failed, in the words of the error; empty if it did not."""
+        """The error message of a failed result; empty if it did not fail."""
         last = (self.traceback or "").strip().rpartition("\n")[2]
         return last.removeprefix(f"{InputError.__module__}.{InputError.__qualname__}: ")
 
@@ -264,19 +265,19 @@ class Result(Strict):
     def done(
         cls, cell: Cell, values: Mapping[str, Value | float], *, seconds: float, machine: Machine | None = None
     ) -> Result:
-        """The result of a cell that was computed."""
+        """Make the result of a computed cell."""
         full = {name: value if isinstance(value, Value) else Value(score=value) for name, value in values.items()}
         return cls(cell=cell, status="done", values=full, seconds=seconds, machine=machine or Machine.here())
 
     @classmethod
     def failed(cls, cell: Cell, error: BaseException, *, seconds: float, machine: Machine | None = None) -> Result:
-        """The result of a cell that could not be computed, with the end of the traceback."""
+        """Make the result of a failed cell, with the end of the traceback."""
         text = "".join(tracebacks.format_exception(error)).strip()
         text = text.encode(errors="backslashreplace").decode()[-_LONGEST_TRACEBACK:]
         return cls(cell=cell, status="failed", traceback=text, seconds=seconds, machine=machine or Machine.here())
 
 
-def _is_endless(value: Any) -> bool:
+def _not_finite(value: Any) -> bool:
     return hasattr(value, "__float__") and not isinstance(value, str) and not math.isfinite(float(value))
 
 

@@ -1,9 +1,8 @@
-"""The papers' tables, and which of their numbers belongs beside one of ours."""
+"""The papers' tables, and which published number matches one of our values."""
 
 from __future__ import annotations
 
 import csv
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -14,54 +13,53 @@ from types import MappingProxyType
 from typing import Any
 
 from alebrije.errors import InputError
-from alebrije.results.estimates import Estimate, student
-from alebrije.results.links import LINKS, NOTES, PAPERS, TABLES, Column, Link
+from alebrije.results.estimates import Estimate, t_quantile
+from alebrije.results.published_tables import LINKS, NOTES, PAPERS, TABLES, Column, Link
+from alebrije.suggest import did_you_mean
 
-Printed = str | float | None
-PublishedRow = Mapping[str, Printed]
+PublishedCell = str | float | None
+PublishedRow = Mapping[str, PublishedCell]
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published number in our unit, and where it stands."""
+    """A published number in our unit, and its source."""
 
     value: float
     standard_error: float | None
-    n: int | None  # runs, where the paper says how many
+    n: int | None  # runs, if the paper says how many
     paper: str
     source: str
-    unit: str  # how the paper's number became ours
+    unit: str  # how the paper's unit was converted to ours
     row: PublishedRow
     notes: tuple[str, ...] = ()
 
     @property
     def estimate(self) -> Estimate:
-        """The number as our tables have them; its interval is by Student's t where the paper gives a spread."""
+        """The number as an `Estimate`, with an interval by Student's t if the paper gives a spread."""
         if self.standard_error is None:
             return Estimate(self.value, n=self.n)
-        reach = self.standard_error * student(self.n - 1 if self.n else math.inf)
-        low, high = self.value - reach, self.value + reach
+        margin = self.standard_error * t_quantile(self.n - 1 if self.n else math.inf)
+        low, high = self.value - margin, self.value + margin
         return Estimate(self.value, self.standard_error, low, high, self.n, "seeds" if self.n else "cases")
 
 
 @cache
 def published(name: str) -> tuple[PublishedRow, ...]:
-    """A published table as it was printed, in the papers' own units; every row says from which table it is.
+    """A published table as printed, in the paper's own units; every row names its table in `source`.
 
     >>> dict(published("svib")[0])
     {'environment': 'dsprites', 'task': 'S-A', 'alpha': 0.6, 'model': 'I2I-CNN', 'metric': 'lpips', 'value': 0.0304,
      'source': 'Table 8'}
     """
     if name not in TABLES:
-        near = difflib.get_close_matches(str(name), TABLES, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(TABLES)}"
-        raise InputError(f"there is no published table {name!r}{hint}")
+        raise InputError(f"there is no published table {name!r}{did_you_mean(name, TABLES)}")
     text = files("alebrije.results").joinpath("published", f"{name}.csv").read_text("utf-8")
-    return validated(name, text)
+    return parse_table(name, text)
 
 
-def validated(name: str, text: str) -> tuple[PublishedRow, ...]:
-    """The rows of a table's CSV; a column, a type or a range that is not the table's is refused."""
+def parse_table(name: str, text: str) -> tuple[PublishedRow, ...]:
+    """The rows of a table's CSV; an InputError for a wrong column, type or range."""
     kinds = TABLES[name]
     lines = csv.DictReader(text.splitlines(), strict=True)
     if lines.fieldnames != list(kinds):
@@ -71,77 +69,77 @@ def validated(name: str, text: str) -> tuple[PublishedRow, ...]:
         if None in line or None in line.values():
             raise InputError(f"{name}.csv: line {number} has too many or too few cells")
         where = f"{name}.csv: line {number}"
-        rows.append(MappingProxyType({at: _cell(line[at], kind, f"{where}, {at}") for at, kind in kinds.items()}))
+        rows.append(MappingProxyType({key: _cell(line[key], kind, f"{where}, {key}") for key, kind in kinds.items()}))
     return tuple(rows)
 
 
 def published_for(labels: Mapping[str, Any], metric: str) -> list[Published]:
-    """The published numbers that belong beside a value of ours with these labels, in our unit.
+    """The published numbers, in our unit, that match a value of ours with these labels.
 
-    A label that we do not give leaves the choice open, so there may be several; those that a table cannot do without
-    (see `links.py`) must be given. There is none where the paper has no such row, or printed no number in it.
+    A missing label matches everything, so there can be several numbers; labels that a table needs (see
+    `published_tables.py`) must be given. The list is empty if the paper has no such row or no number in it.
 
     >>> labels = {"model": "i2i-vit", "world": "sprites", "rule": "S-A", "alpha": 0.6}
-    >>> [(one.value, one.source) for one in published_for(labels, "out-of-distribution error")]
+    >>> [(number.value, number.source) for number in published_for(labels, "out-of-distribution error")]
     [(24.72, 'Table 11')]
     >>> snc = published_for({"model": "beta-vae", "world": "dsprites"}, "SNC")
-    >>> [(str(one.estimate), one.source) for one in snc]
+    >>> [(str(number.estimate), number.source) for number in snc]
     [('0.248 ± 0.014 (n=5)', 'Table 2')]
     """
     labels = {**labels, "metric": metric}
-    found = []
+    matches = []
     for link in LINKS:
-        if _fold(metric) in map(_fold, link.metrics):
-            ours = {column: _ours(link, column, labels) for column in link.columns}
-            if _given(link, ours, labels):
-                rows = (row for row in published(link.table) if _belongs(link, row, ours))
-                found += [_converted(link, row) for row in rows if row[link.value] is not None]
-    return found
+        if _normalise(metric) in map(_normalise, link.metrics):
+            ours = {column: _our_label(link, column, labels) for column in link.columns}
+            if _labels_suffice(link, ours, labels):
+                rows = (row for row in published(link.table) if _row_matches(link, row, ours))
+                matches += [_convert(link, row) for row in rows if row[link.value] is not None]
+    return matches
 
 
-def _given(link: Link, ours: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Whether our labels have what the table cannot do without, and nothing that it assumes otherwise."""
+def _labels_suffice(link: Link, ours: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Whether our labels include all that the table needs, and contradict nothing that it assumes."""
     return (
         all(ours[column] is not None for column in link.needs)
-        and all(_fold(labels.get(name)) == _fold(wanted) for name, wanted in link.ours.items())
+        and all(_normalise(labels.get(name)) == _normalise(wanted) for name, wanted in link.ours.items())
         and all(labels.get(name) in (None, wanted) for name, wanted in link.assumes.items())
     )
 
 
-def _belongs(link: Link, row: PublishedRow, ours: Mapping[str, Any]) -> bool:
-    """Whether a row is of what our labels say; one that we lack, and an empty cell, are open to all."""
+def _row_matches(link: Link, row: PublishedRow, ours: Mapping[str, Any]) -> bool:
+    """Whether a row matches our labels; a missing label and an empty cell match everything."""
     return link.only.items() <= row.items() and all(
         label is None or row[column] is None or _same(label, row[column]) for column, label in ours.items()
     )
 
 
-def _ours(link: Link, column: str, labels: Mapping[str, Any]) -> Any:
-    """Our label for a column of theirs, in their word."""
+def _our_label(link: Link, column: str, labels: Mapping[str, Any]) -> Any:
+    """Our label for a column of the paper, in the paper's word."""
     label = next((labels[name] for name in link.columns[column] if labels.get(name) is not None), None)
-    words = {_fold(ours): theirs for ours, theirs in link.words.get(column, {}).items()}
-    return words.get(_fold(label), label)
+    words = {_normalise(ours): theirs for ours, theirs in link.words.get(column, {}).items()}
+    return words.get(_normalise(label), label)
 
 
-def _same(ours: Any, theirs: Printed) -> bool:
+def _same(ours: Any, theirs: PublishedCell) -> bool:
     if isinstance(theirs, float):
         try:
             return math.isclose(float(ours), theirs, abs_tol=1e-9)
         except (TypeError, ValueError):
             return False
-    return _fold(ours) == _fold(theirs)
+    return _normalise(ours) == _normalise(theirs)
 
 
-def _fold(name: Any) -> str:
-    """A name without what spellings differ in: `beta-VAE`, `beta_vae` and `BetaVAE` are one."""
-    return _folded(str(name))
+def _normalise(name: Any) -> str:
+    """A name without case and punctuation: `beta-VAE`, `beta_vae` and `BetaVAE` become equal."""
+    return _normalise_text(str(name))
 
 
 @lru_cache(maxsize=4096)
-def _folded(name: str) -> str:
+def _normalise_text(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.lower())
 
 
-def _converted(link: Link, row: PublishedRow) -> Published:
+def _convert(link: Link, row: PublishedRow) -> Published:
     value = row[link.value]
     spread = row[link.spread] if link.spread else None
     assert isinstance(value, float)
@@ -164,7 +162,7 @@ def _converted(link: Link, row: PublishedRow) -> Published:
     )
 
 
-def _cell(text: str, kind: Column, where: str) -> Printed:
+def _cell(text: str, kind: Column, where: str) -> PublishedCell:
     if text == "":
         if kind.optional:
             return None
@@ -178,5 +176,5 @@ def _cell(text: str, kind: Column, where: str) -> Printed:
     except ValueError:
         raise InputError(f"{where}: must be a number, not {text!r}") from None
     if not (math.isfinite(number) and kind.low <= number <= kind.high):
-        raise InputError(f"{where}: must lie in {kind.low:g} to {kind.high:g}, not be {text}")
+        raise InputError(f"{where}: must be in {kind.low:g} to {kind.high:g}, not {text}")
     return number

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from alebrije.results.canonical_json import json_value
+
 SCHEMA_VERSION = 1
-LONGEST = 2_000  # numbers of one field; longer ones are named in `left_out`
+LONGEST = 2_000  # numbers kept of one field; `left_out` lists longer fields
 
 
 class IntervalResult(BaseModel):
-    """A 95 % interval and how it was found."""
+    """A 95 % interval and how it was computed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,7 +28,7 @@ class IntervalResult(BaseModel):
 
 
 class MetricResult(BaseModel):
-    """One metric on one input. A score that is not a number is null, and `reason` says why."""
+    """One metric on one input. A score that is NaN or infinite is null, and `reason` says why."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,7 +41,7 @@ class MetricResult(BaseModel):
     cites: str
     score: float | None
     reason: str | None = None
-    refused: str | None = None  # the sentence with which the metric refused the input, if it did
+    refused: str | None = None  # the metric's error message, if it refused the input
     interval: IntervalResult | None = None
     interval_reason: str | None = None
     settings: dict[str, Any] = {}
@@ -50,7 +51,7 @@ class MetricResult(BaseModel):
 
 
 class InputDescription(BaseModel):
-    """What was scored: the file's name, checksum and arrays."""
+    """The scored file: its name, checksum and arrays."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,7 +61,7 @@ class InputDescription(BaseModel):
 
 
 class Scores(BaseModel):
-    """Everything that one call of `alebrije score` found."""
+    """Everything that one call of `alebrije score` computed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -70,31 +71,12 @@ class Scores(BaseModel):
     results: list[MetricResult]
 
     def to_json(self) -> str:
-        """Valid JSON without NaN or infinity."""
+        """Return strict JSON, without NaN or infinity."""
         return self.model_dump_json(indent=1) + "\n"
 
 
-def plain(value: Any) -> Any:
-    """`value` as JSON knows it: arrays as lists, dataclasses as objects, what is not finite as None.
-
-    >>> plain({"x": np.array([1.0, np.nan])})
-    {'x': [1.0, None]}
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
-
-
 def details(score: Any) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a metric's answer beyond the headline, and the names of those too long to keep."""
+    """The fields of a metric's answer besides its score, and the names of the fields too long to keep."""
     kept, left_out = {}, []
     for field in fields(score):
         if field.name in ("score", "reason", "settings"):
@@ -103,5 +85,5 @@ def details(score: Any) -> tuple[dict[str, Any], list[str]]:
         if not isinstance(value, Mapping) and np.size(value) > LONGEST:
             left_out.append(field.name)
         else:
-            kept[field.name] = plain(value)
+            kept[field.name] = json_value(value)
     return kept, left_out

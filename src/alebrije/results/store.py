@@ -1,4 +1,4 @@
-"""A folder of results: one file per cell, whole or not there."""
+"""A folder of results: one complete file per cell, or none."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from alebrije.atomic import disk_trouble_named, write_atomically
+from alebrije.atomic import explain_write_errors, write_atomically
 from alebrije.errors import InputError
 from alebrije.results.cells import Cell, Result
-from alebrije.results.schema import from_text, to_text
+from alebrije.results.result_file import dump_result, load_result
 
-DONE, FAILED, ASIDE = ".json", ".failed.json", ".damaged"
-_SLUG, _KEY = 80, 16  # characters of the readable part of a name, and of the key in it
-_NAMED = re.compile(rf"(?:.*-)?([0-9a-f]{{{_KEY}}})(?:\.failed)?\.json")
+DONE, FAILED, SET_ASIDE = ".json", ".failed.json", ".damaged"
+_SLUG, _KEY = 80, 16  # characters of the readable part of a file name, and of the key in it
+_FILE_NAME = re.compile(rf"(?:.*-)?([0-9a-f]{{{_KEY}}})(?:\.failed)?\.json")
 
 
 class DamagedResultWarning(UserWarning):
-    """A file among the results is not one; the message names it and says why."""
+    """A file in the folder is not a valid result; the message names the file and the reason."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A file among the results that is not one."""
+    """A file in the folder that is not a valid result."""
 
     path: Path
     why: str
@@ -37,12 +37,12 @@ class Problem:
 
 
 class Store:
-    """The results in a folder. Several processes may read and write it at once, and each may be killed at any moment.
+    """The results in a folder. Several processes can read and write it at once, and each can be killed at any moment.
 
-    What was done is kept under a name of its own that is never written twice, apart from the failures of the same
-    cell: so no failure can replace it, whoever comes last, and no lock is needed. A file that was cut short, changed
-    by hand, renamed or is of something else is never taken for a result and never removed: a
-    `DamagedResultWarning` names it, `problems` lists it, and its cell is missing.
+    A computed result has its own file name, which is written once and differs from that of the cell's failures: a
+    failure cannot replace it, and no lock is needed. A file that is truncated, edited, renamed or something else is
+    never read as a result and never removed: a `DamagedResultWarning` names it, `problems` lists it, and its cell
+    counts as missing.
 
     >>> import tempfile
     >>> cell = Cell(study="neurons", labels={"model": "beta-vae"}, inputs={"seed": 0})
@@ -56,45 +56,45 @@ class Store:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"{self.folder}: is a file; results need a folder")
+            raise InputError(f"{self.folder}: is a file, not a folder of results")
 
     def get(self, cell: Cell) -> Result | None:
-        """What is stored for a cell: done, else failed, else None."""
+        """The stored result of a cell, done or else failed; None if there is none."""
         return self._get(cell)
 
     def _get(self, cell: Cell, *, warn: bool = True) -> Result | None:
         key = cell.key
-        near = self.folder / name_of(cell)
-        found = _best(self._read([near], warn)).get(key)
-        if found is None:  # failed, or stored when its labels had other words
-            found = _best(self._read((path for path in self._files(key[:_KEY]) if path != near), warn)).get(key)
-        return found
+        expected = self.folder / file_name(cell)
+        result = _best(self._read([expected], warn)).get(key)
+        if result is None:  # failed, or stored under other labels
+            result = _best(self._read((path for path in self._files(key[:_KEY]) if path != expected), warn)).get(key)
+        return result
 
     def has_file(self, cell: Cell) -> bool:
-        """Whether something is stored under the name of a cell, which `get` may still refuse."""
-        return any((self.folder / name_of(cell, ending)).exists() for ending in (DONE, FAILED))
+        """Whether a cell has a file; `get` may still find it damaged."""
+        return any((self.folder / file_name(cell, ending)).exists() for ending in (DONE, FAILED))
 
     def put(self, result: Result) -> Result:
-        """Stores a result and gives what is now stored for its cell.
+        """Store a result, and return the result that is now stored for its cell.
 
-        That is an earlier one if it was done: the first whole one wins. A failure is replaced by whatever comes later.
-        A damaged file in its place is set aside without a word: whoever found its cell missing was warned of it.
+        The first computed result wins; a later result replaces a failure. A damaged file under the same name is set
+        aside without a warning, because reading it has already caused one.
         """
-        cell, text = result.cell, to_text(result)
-        with disk_trouble_named(self.folder):
+        cell, text = result.cell, dump_result(result)
+        with explain_write_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             kept = self._get(cell, warn=False)
             if kept is not None and kept.status == "done":
                 return kept
             if result.status == "failed":
-                path = self.folder / name_of(cell, FAILED)
-                if path.exists() and not self._is_whole(path):
+                path = self.folder / file_name(cell, FAILED)
+                if path.exists() and not self._is_valid(path):
                     _set_aside(path)
                 write_atomically(path, text)
                 return self._get(cell, warn=False) or result
-            path = self.folder / name_of(cell)
+            path = self.folder / file_name(cell)
             write_atomically(path, text, replace=False)
-            if self._is_whole(path):  # ours, or that of another who came first
+            if self._is_valid(path):  # ours, or from another process that was first
                 stored = self._open(path)
             else:
                 _set_aside(path)
@@ -105,15 +105,15 @@ class Store:
         return stored
 
     def all(self) -> list[Result]:
-        """Every result, one for each cell, in the order of the files' names."""
+        """All results, one per cell, sorted by file name."""
         return list(_best(self._read(self._files())).values())
 
     def failed(self) -> list[Result]:
-        """The results of cells that have failed and were not done since."""
+        """The results of cells that failed and have not been computed since."""
         return [result for result in self.all() if result.status == "failed"]
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """The cells that were not done: never begun, killed, damaged, or failed. Each key once, in their order."""
+        """The cells without a computed result (new, killed, damaged or failed), in their order, each key once."""
         done = {result.key for result in self.all() if result.status == "done"}
         by_key: dict[str, Cell] = {}
         for cell in cells:
@@ -121,20 +121,20 @@ class Store:
         return [cell for key, cell in by_key.items() if key not in done]
 
     def problems(self) -> list[Problem]:
-        """Files among the results that are not results, and those that were set aside."""
-        found = []
+        """Files that are not valid results, and damaged files that were set aside."""
+        problems = []
         for path in self._files():
             try:
                 self._open(path)
             except FileNotFoundError:
                 continue
             except InputError as error:
-                found.append(Problem(path, str(error)))
-        aside = "was damaged and set aside when its cell was computed again; it may be removed"
-        return found + [Problem(path, aside) for path in self._files(DONE + ASIDE, ending="")]
+                problems.append(Problem(path, str(error)))
+        aside = "is a damaged file, set aside when its cell was computed again; you can remove it"
+        return problems + [Problem(path, aside) for path in self._files(DONE + SET_ASIDE, ending="")]
 
     def _files(self, part: str = "", ending: str = DONE) -> list[Path]:
-        """The files with `part` in their names, in the order of these."""
+        """The files with `part` in their names, sorted by name."""
         try:
             with os.scandir(self.folder) as entries:
                 names = [name for entry in entries if part in (name := entry.name) and name.endswith(ending)]
@@ -148,7 +148,7 @@ class Store:
         for path in paths:
             try:
                 yield self._open(path)
-            except FileNotFoundError:  # never there, or a failure that was done since
+            except FileNotFoundError:  # never written, or a failure that has been computed since
                 continue
             except InputError as error:
                 if warn:
@@ -156,16 +156,16 @@ class Store:
 
     def _open(self, path: Path) -> Result:
         try:
-            result = from_text(path.read_bytes())
+            result = load_result(path.read_bytes())
         except FileNotFoundError:
             raise
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}") from error
         if _key_in(path) != result.key[:_KEY] or path.name.endswith(FAILED) != (result.status == "failed"):
-            raise InputError("holds a result that does not belong under this name; was it renamed?")
+            raise InputError("contains a result that does not match the file name; was it renamed?")
         return result
 
-    def _is_whole(self, path: Path) -> bool:
+    def _is_valid(self, path: Path) -> bool:
         try:
             self._open(path)
         except (InputError, FileNotFoundError):
@@ -174,47 +174,47 @@ class Store:
 
     def _drop_failures(self, key: str) -> None:
         for path in self._files(key[:_KEY], FAILED):
-            if self._is_whole(path):  # what is damaged is for people to look at
+            if self._is_valid(path):  # damaged files are left for people to inspect
                 path.unlink(missing_ok=True)
 
 
-def name_of(cell: Cell, ending: str = DONE) -> str:
-    """The name of a cell's file: words to read, and the beginning of the key to tell it from all others.
+def file_name(cell: Cell, ending: str = DONE) -> str:
+    """The file name of a cell: readable words, then the start of the key, which makes it unique.
 
-    >>> name_of(Cell(study="neurons", labels={"model": "../β:VAE", "seed": 3}, inputs={}))
+    >>> file_name(Cell(study="neurons", labels={"model": "../β:VAE", "seed": 3}, inputs={}))
     'neurons-vae-3-....json'
     """
     words = [cell.study, *(str(label) for label in cell.labels.values() if label is not None)]
-    plain = unicodedata.normalize("NFKD", " ".join(words)).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9.]+|(?<![0-9])\.|\.(?![0-9])", "-", plain)  # dots only within numbers
+    ascii_words = unicodedata.normalize("NFKD", " ".join(words)).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9.]+|(?<![0-9])\.|\.(?![0-9])", "-", ascii_words)  # dots only within numbers
     slug = re.sub(r"-+", "-", slug)[:_SLUG].strip("-.") or "cell"
     return f"{slug}-{cell.key[:_KEY]}{ending}"
 
 
 def _key_in(path: Path) -> str | None:
-    found = _NAMED.fullmatch(path.name)
-    return found[1] if found else None
+    match = _FILE_NAME.fullmatch(path.name)
+    return match[1] if match else None
 
 
 def _best(results: Iterable[Result]) -> dict[str, Result]:
-    """One result for each key: done before failed, of two that were done the first, of two failures the last."""
+    """One result per key: done before failed, the first of those done, the last of those failed."""
     best: dict[str, Result] = {}
     for result in results:
         kept = best.get(result.key)
-        if kept is None or _worth(result) > _worth(kept):
+        if kept is None or _rank(result) > _rank(kept):
             best[result.key] = result
     return best
 
 
-def _worth(result: Result) -> tuple[bool, float]:
+def _rank(result: Result) -> tuple[bool, float]:
     done = result.status == "done"
     return done, result.created.timestamp() * (-1 if done else 1)
 
 
 def _set_aside(path: Path) -> None:
-    """Gives a damaged file a second name, under which it stays when the first one is written over."""
+    """Give a damaged file a second name, so that it stays when the first is overwritten."""
     for number in range(1, 1000):
-        aside = path.with_name(f"{path.name}{ASIDE}-{number}")
+        aside = path.with_name(f"{path.name}{SET_ASIDE}-{number}")
         try:
             os.link(path, aside)
         except FileExistsError:
@@ -224,4 +224,4 @@ def _set_aside(path: Path) -> None:
                 continue
             shutil.copy2(path, aside)
         return
-    raise InputError(f"{path}: is damaged, and 999 damaged ones lie beside it; remove some")
+    raise InputError(f"{path}: is damaged, and 999 damaged versions are set aside; remove some")

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from alebrije.scenes.scenes import Index, Scenes, rows_of
+from alebrije.scenes.scenes import Index, Scenes, normalise_index
 
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Pairs of a source and a target scene, with their images and masks once these were drawn or read."""
+    """Pairs of a source and a target scene, with their images and masks if these were rendered or read."""
 
     source: Scenes
     target: Scenes
@@ -24,9 +24,9 @@ class Episodes:
         return len(self.source)
 
     def __getitem__(self, index: Index) -> Episodes:
-        rows = rows_of(index, len(self))
-        drawn = {
+        rows = normalise_index(index, len(self))
+        pictures = {
             name: None if (tensor := getattr(self, name)) is None else tensor[rows]
             for name in ("source_images", "target_images", "source_masks", "target_masks")
         }
-        return replace(self, source=self.source[rows], target=self.target[rows], **drawn)
+        return replace(self, source=self.source[rows], target=self.target[rows], **pictures)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,16 +14,15 @@ from alebrije.errors import InputError
 
 
 def combinations_at(indices: Any, counts: Sequence[int]) -> Tensor:
-    """The combinations [B, F] with given numbers, when all are counted with the last factor fastest.
+    """The combinations [B, F] at these indices of the list of all combinations, last factor fastest.
 
     >>> combinations_at([0, 1, 5], (2, 3)).tolist()
     [[0, 0], [0, 1], [1, 2]]
     """
-    index = torch.as_tensor(indices)
+    index = np.asarray(indices.cpu() if isinstance(indices, Tensor) else indices)
     total = math.prod(counts)
-    if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+    if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
         raise InputError(f"indices must be a list of whole numbers, not {index.dtype} of the shape {list(index.shape)}")
-    index = index.long()
-    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < total:
+    if index.size and not 0 <= int(index.min()) <= int(index.max()) < total:
         raise InputError(f"indices must lie in 0..{total - 1}")
-    return torch.stack(torch.unravel_index(index, tuple(counts)), dim=1)
+    return torch.from_numpy(np.stack(np.unravel_index(index.astype(np.int64), tuple(counts)), axis=1))

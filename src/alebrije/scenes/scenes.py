@@ -1,9 +1,9 @@
-"""Scenes: a batch of scenes as a struct of tensors, without a pixel."""
+"""Scenes: a batch of scenes as a dataclass of tensors, without pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,25 +17,25 @@ Index = int | slice | Tensor | Sequence[int]
 
 _PER_OBJECT = ("factors", "position", "rotation", "pixels")
 _COLUMNS = {"position": (2, 3), "pixels": (3,)}
-_AROUND = {"background": (), "camera": (3,), "lamps": (3, 3)}  # of the whole scene: the shape after the first axis
+_PER_SCENE = {"background": (), "camera": (3,), "lamps": (3, 3)}  # the shape after the first axis
 
 
-def rows_of(index: Index, count: int) -> slice | Tensor:
-    """An index into `count` rows as a slice, or as a CPU tensor [n] of row numbers, so that the first axis stays.
+def normalise_index(index: Index, count: int) -> slice | Tensor:
+    """An index into `count` rows as a slice, or as a CPU tensor [n] of row indices, so that the first axis is kept.
 
-    >>> rows_of(-1, 3), rows_of([True, False, True], 3).tolist(), rows_of((2, 0), 3).tolist()
+    >>> normalise_index(-1, 3), normalise_index([True, False, True], 3).tolist(), normalise_index((2, 0), 3).tolist()
     (slice(2, 3, None), [0, 2], [2, 0])
     """
-    if isinstance(index, slice):  # torch knows no negative steps
+    if isinstance(index, slice):  # torch has no negative steps
         return index if (index.step or 1) > 0 else torch.tensor(range(count)[index], dtype=torch.int64)
     if isinstance(index, list | tuple | range) and not len(index):
         return torch.zeros(0, dtype=torch.int64)
     try:
         rows = index.detach().cpu().numpy() if isinstance(index, Tensor) else np.asarray(index)
-    except (TypeError, ValueError, RuntimeError):  # ragged lists, types that NumPy does not know
+    except (TypeError, ValueError, RuntimeError):  # ragged lists, types unknown to NumPy
         rows = np.asarray(None)
     if rows.dtype.kind not in "biu" or rows.ndim > 1:
-        raise IndexError(f"rows are picked by whole numbers, a slice or a mask, not by {index!r}")
+        raise IndexError(f"an index must be whole numbers, a slice or a mask, not {index!r}")
     if rows.dtype.kind == "b":
         if rows.shape != (count,):
             raise IndexError(f"a mask over {count} rows cannot have the shape {list(rows.shape)}")
@@ -48,18 +48,18 @@ def rows_of(index: Index, count: int) -> slice | Tensor:
 
 
 def _tensor(value: Any, name: str, dtype: torch.dtype | None = None) -> Tensor:
-    """What a user gave for `name`, as a tensor."""
+    """The argument `name` as a tensor."""
     try:
         return torch.as_tensor(np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise InputError(f"{name} must be an array or nested lists of numbers, all of one length") from None
+        raise InputError(f"{name} must be an array or nested lists of numbers of equal length") from None
 
 
-def _whole(value: Any, name: str) -> Tensor:
-    """What a user gave for `name`, as whole numbers, int64."""
+def _integers(value: Any, name: str) -> Tensor:
+    """The argument `name` as an int64 tensor; an InputError unless all values are whole numbers."""
     tensor = _tensor(value, name)
     if tensor.is_complex() or (tensor.is_floating_point() and not bool((tensor == tensor.round()).all())):
-        raise InputError(f"{name} must be whole numbers, the indices of values in the vocabulary")
+        raise InputError(f"{name} must be whole numbers: indices of values in the vocabulary")
     return tensor.long()
 
 
@@ -67,12 +67,11 @@ def _whole(value: Any, name: str) -> Tensor:
 class Scenes:
     """B scenes of at most N objects with F factors each.
 
-    Only the first axis means "which scene": slicing, concatenating and moving touch no other, so a scene that moves
-    can later carry a time axis in `position` and `rotation`, and one that is seen from several sides a view axis in
-    `camera`, with no change but to `check`.
+    Slicing, concatenating and moving to a device only use the first axis, so `position` and `rotation` could get a time
+    axis, and `camera` a view axis, with a change to `check` alone.
 
-    Positions are in the unit square, y up, in flat worlds, and in world units in solid ones, where the third
-    coordinate is the height of the object's centre. Absent objects (`present` false) have factors 0 and position 0.
+    Positions are in the unit square, y up, in flat worlds, and in world units in solid ones, where the third coordinate
+    is the height of the object's centre. Absent objects (`present` false) have factors 0 and position 0.
 
     >>> from alebrije.scenes import Factor, Scenes, Vocabulary
     >>> toy = Vocabulary("toy", (Factor("color", ("red", "blue")),))
@@ -107,8 +106,8 @@ class Scenes:
         pixels: Any = None,
         names: Sequence[str] | None = None,
     ) -> Scenes:
-        """Scenes from arrays or nested lists; what is left out is present, unrotated and on the first background."""
-        indices = _whole(factors, "factors")
+        """Scenes from arrays or nested lists; by default objects are present, unrotated and on the first background."""
+        indices = _integers(factors, "factors")
         if indices.ndim != 3 or indices.shape[-1] != len(vocabulary.factors):
             wanted = f"[scenes, objects, {len(vocabulary.factors)}]"
             raise InputError(f"factors must have the shape {wanted} in {vocabulary.name}, not {list(indices.shape)}")
@@ -118,15 +117,15 @@ class Scenes:
         real["position"] = _tensor(position, "position", torch.float64)
         if real["rotation"] is None:
             real["rotation"] = torch.zeros(count, objects, dtype=torch.float64, device=indices.device)
-        here = indices.new_ones(count, objects).bool() if present is None else _tensor(present, "present").bool()
-        ground = indices.new_zeros(count) if background is None else _whole(background, "background")
+        exists = indices.new_ones(count, objects).bool() if present is None else _tensor(present, "present").bool()
+        ground = indices.new_zeros(count) if background is None else _integers(background, "background")
         label = None if names is None else tuple(names)
-        scenes = cls(vocabulary, factors=indices, present=here, background=ground, names=label, **real)  # type: ignore[arg-type]
+        scenes = cls(vocabulary, factors=indices, present=exists, background=ground, names=label, **real)  # type: ignore[arg-type]
         scenes.check()
-        return scenes if bool(here.all()) else scenes._cleared()
+        return scenes if bool(exists.all()) else scenes._cleared()
 
     def _cleared(self) -> Scenes:
-        """The same scenes with zeros for objects that are absent, so that equal scenes have equal tensors."""
+        """The same scenes with zeros for absent objects, so that equal scenes have equal tensors."""
         cleared = {
             name: tensor.masked_fill(~self.present.reshape(*self.present.shape, *[1] * (tensor.ndim - 2)), 0)
             for name, tensor in self.tensors()
@@ -135,12 +134,12 @@ class Scenes:
         return replace(self, **cleared)  # type: ignore[arg-type]
 
     def check(self) -> None:
-        """Raise an InputError if shapes do not fit, a number is not finite or a value lies outside the vocabulary."""
+        """Raise an InputError if shapes do not fit, a number is not finite or a value is outside the vocabulary."""
         count, objects = self.factors.shape[:2]
         for name, tensor in self.tensors():
-            if name in _AROUND:
-                if tuple(tensor.shape) != (count, *_AROUND[name]):
-                    wanted = str([count, *_AROUND[name]])
+            if name in _PER_SCENE:
+                if tuple(tensor.shape) != (count, *_PER_SCENE[name]):
+                    wanted = str([count, *_PER_SCENE[name]])
                     raise InputError(f"{name} must have the shape {wanted}, not {list(tensor.shape)}")
             elif tuple(tensor.shape[:2]) != (count, objects):
                 raise InputError(f"{name} must begin with the shape {[count, objects]}, not {list(tensor.shape)}")
@@ -161,40 +160,38 @@ class Scenes:
             raise InputError(f"background must lie in 0..{grounds - 1} in {self.vocabulary.name}")
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Name and tensor of every field that is there."""
-        for item in fields(self):
-            value = getattr(self, item.name)
+        """Name and tensor of every field that is set."""
+        for name, value in vars(self).items():
             if isinstance(value, Tensor):
-                yield item.name, value
+                yield name, value
 
     def __len__(self) -> int:
         return len(self.factors)
 
     @property
     def objects(self) -> int:
-        """The number of places for objects, N."""
+        """The size of the object axis, N."""
         return self.factors.shape[1]
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.factors.device
 
     def __getitem__(self, index: Index) -> Scenes:
-        """Some of the scenes: an index keeps the batch axis, so `scenes[3]` is a batch of one."""
-        rows = rows_of(index, len(self))
+        """A selection of scenes. A single index keeps the batch axis: `scenes[3]` is a batch of one."""
+        rows = normalise_index(index, len(self))
         picked: dict[str, Any] = {name: tensor[rows] for name, tensor in self.tensors()}
         if self.names is not None:
-            picked["names"] = (
-                self.names[rows] if isinstance(rows, slice) else tuple(self.names[row] for row in rows.tolist())
-            )
+            chosen = range(len(self))[rows] if isinstance(rows, slice) else rows.tolist()
+            picked["names"] = tuple(self.names[row] for row in chosen)
         return replace(self, **picked)
 
     def __iter__(self) -> Iterator[Scenes]:
         return (self[row] for row in range(len(self)))
 
     def to(self, device: str | torch.device) -> Scenes:
-        """The same scenes on another device. MPS has no float64, so there positions become float32."""
+        """The same scenes on another device. MPS has no float64, so positions become float32 there."""
         single = torch.device(device).type == "mps"
         moved = {
             name: (tensor.float() if single and tensor.is_floating_point() else tensor).to(device)
@@ -207,12 +204,12 @@ class Scenes:
         return self.factors[..., self.vocabulary.axis(name)]
 
     def codes(self, name: str) -> Tensor:
-        """A numeric factor's codes for every object: sizes [B, N], colours [B, N, 3], float64 (float32 on MPS)."""
+        """The codes of a numeric factor for every object: sizes [B, N], colours [B, N, 3], float64 (float32 on MPS)."""
         table = torch.tensor(self.vocabulary[name].codes, dtype=self.position.dtype, device=self.device)
         return table[self.factor(name)]
 
     def equals(self, other: Scenes) -> bool:
-        """Whether both hold exactly the same scenes, names and recorded pixels aside."""
+        """Whether both hold exactly the same scenes, ignoring names and recorded pixels."""
         ours, theirs = dict(self.tensors()), dict(other.tensors())
         for tensors in (ours, theirs):
             tensors.pop("pixels", None)
@@ -224,18 +221,15 @@ class Scenes:
 
     def describe(self) -> list[str]:
         """Each scene in words."""
-        rows = zip(self.factors.tolist(), self.present.tolist(), strict=True)
-        return [
-            ", ".join(self.vocabulary.describe(one) for one, here in zip(objects, mask, strict=True) if here)
-            for objects, mask in rows
-        ]
+        scenes = zip(self.factors, self.present, strict=True)
+        return [", ".join(map(self.vocabulary.describe, factors[present].tolist())) for factors, present in scenes]
 
     @staticmethod
     def concatenate(batches: Sequence[Scenes]) -> Scenes:
-        """Several batches after one another; those with fewer objects are filled up with absent ones.
+        """Several batches one after another; those with fewer objects are padded with absent ones.
 
-        Recorded pixels and names are kept if all batches have them. Cameras and lamps are part of the picture, so
-        there all batches have them or none.
+        Recorded pixels and names are kept if all batches have them. Cameras and lamps affect the image, so all batches
+        must have them or none.
         """
         if not batches:
             raise InputError("there are no scenes to concatenate")
@@ -257,10 +251,10 @@ class Scenes:
         return replace(first, **joined)
 
     def padded(self, objects: int) -> Scenes:
-        """The same scenes with places for more objects, all absent."""
+        """The same scenes with absent objects added up to `objects`."""
         extra = objects - self.objects
         if extra < 0:
-            raise InputError(f"scenes of {self.objects} objects do not fit into {objects} places")
+            raise InputError(f"scenes of {self.objects} objects cannot be padded to {objects}")
         if extra == 0:
             return self
         wider = {

@@ -1,9 +1,10 @@
-"""Factors and vocabularies: the parts that scenes are made of."""
+"""Factors and vocabularies: the parts of scenes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -14,10 +15,10 @@ Combination = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Factor:
-    """A property that every object has, and the values it may take.
+    """A property of every object and its possible values.
 
-    `values` are words for people; `codes` are the same values as the released files write them and as the renderers
-    use them: an RGB triple, a number, the name of a mesh. Without `codes` the values are their own codes.
+    `values` are words for people. `codes` are the same values in the form that released files and renderers use: an RGB
+    triple, a number, the name of a mesh. By default the codes are the values.
 
     >>> size = Factor("size", ("small", "large"), (0.35, 0.7))
     >>> len(size), size.index("large"), size.index_of_code(0.35)
@@ -40,13 +41,13 @@ class Factor:
         return len(self.values)
 
     def index(self, value: Any) -> int:
-        """The index of a value, by its word."""
+        """The index of a value."""
         if value in self.values:
             return self.values.index(value)
         raise InputError(f"{self.name} has no value {value!r}; it has {', '.join(map(str, self.values))}")
 
     def index_of_code(self, code: Any) -> int:
-        """The index of a value, by its code as the released files write it."""
+        """The index of the value with this code."""
         code = tuple(code) if isinstance(code, list) else code
         if code in self.codes:
             return self.codes.index(code)
@@ -58,7 +59,7 @@ GREY_GROUND = Factor("background", ("grey",))
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The factors of a world's objects, in the order in which a combination lists them, and its backgrounds.
+    """The factors of a world's objects, in the order of a combination, and its backgrounds.
 
     A combination is one value index per factor.
 
@@ -71,31 +72,26 @@ class Vocabulary:
 
     name: str
     factors: tuple[Factor, ...]
-    background: Factor = field(default=GREY_GROUND)
+    background: Factor = GREY_GROUND
 
     def __post_init__(self) -> None:
         if not self.factors or len(set(self.names)) < len(self.names):
-            raise InputError(
-                f"{self.name} needs factors, each with a name of its own, not {', '.join(self.names) or 'none'}"
-            )
+            raise InputError(f"{self.name} needs factors with distinct names, not {', '.join(self.names) or 'none'}")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The factors' names."""
+        """The names of the factors."""
         return tuple(factor.name for factor in self.factors)
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many values each factor has."""
+        """The number of values of each factor."""
         return tuple(len(factor) for factor in self.factors)
 
     @property
     def size(self) -> int:
-        """How many combinations there are."""
-        total = 1
-        for count in self.counts:
-            total *= count
-        return total
+        """The number of combinations."""
+        return math.prod(self.counts)
 
     def __iter__(self) -> Iterator[Factor]:
         return iter(self.factors)
@@ -107,13 +103,13 @@ class Vocabulary:
         return self.factors[self.axis(name)]
 
     def axis(self, name: str) -> int:
-        """The position of a factor in a combination."""
+        """The index of a factor in a combination."""
         if name not in self.names:
             raise InputError(f"{self.name} has no factor {name!r}; it has {', '.join(self.names)}")
         return self.names.index(name)
 
     def combinations(self) -> list[Combination]:
-        """Every combination, last factor fastest."""
+        """All combinations, last factor fastest."""
         return list(product(*(range(count) for count in self.counts)))
 
     def describe(self, combination: Sequence[int]) -> str:

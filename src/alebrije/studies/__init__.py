@@ -1,1 +1,1 @@
-"""Protocols: which data, probes and metrics answer which question."""
+"""The runner of studies: requests, cells, jobs, result folders, backends. It names no instrument."""

@@ -1,22 +1,28 @@
-"""How it learns: one loop, one checkpoint format."""
+"""Training: one loop, one checkpoint format.
+
+`plan.plan` makes a plan, `run.run_plan` carries it out in a folder, `loop.train` takes the steps.
+"""
 
 from alebrije.errors import DivergedError
-from alebrije.train.checkpoints import checkpoints, load_weights
+from alebrije.train.checkpoint import checkpoints, load_weights
 from alebrije.train.loop import train
+from alebrije.train.options import RunOptions
 from alebrije.train.recipe import Recipe
-from alebrije.train.sources import AllImages, Held, Images, Stream, TaskEpisodes, TaskSources, hold
+from alebrije.train.scene_sets import AllImages, Images, TaskEpisodes, TaskSources
+from alebrije.train.sources import PreloadedSource, StreamedSource, preload
 
 __all__ = [
     "AllImages",
     "DivergedError",
-    "Held",
     "Images",
+    "PreloadedSource",
     "Recipe",
-    "Stream",
+    "RunOptions",
+    "StreamedSource",
     "TaskEpisodes",
     "TaskSources",
     "checkpoints",
-    "hold",
     "load_weights",
+    "preload",
     "train",
 ]

@@ -1,4 +1,4 @@
-"""The history of a run: everything worth plotting, a line of JSON at a time."""
+"""The history of a run: losses and training checks, one line of JSON each."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from alebrije.atomic import write_atomically
 
 @dataclass
 class History:
-    """Writes `history.jsonl`; lines later than the checkpoint that a run goes on from are dropped."""
+    """Writes `history.jsonl`, after dropping lines later than `step`, where the run continues."""
 
     path: Path
     step: int
-    writes: bool
+    enabled: bool  # only one process of a group writes
 
     def __post_init__(self) -> None:
-        if self.writes and self.path.exists():
+        if self.enabled and self.path.exists():
             lines = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-            write_atomically(self.path, "".join(line for line in lines if self._is_of_the_past(line)))
+            write_atomically(self.path, "".join(line for line in lines if self._is_past(line)))
 
     def add(self, step: int, values: dict[str, float]) -> None:
-        """Write a line."""
-        if self.writes:
+        """Append a line; NaN and infinity become null."""
+        if self.enabled:
             with self.path.open("a") as file:
                 numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}
                 file.write(json.dumps({"step": step} | numbers, allow_nan=False) + "\n")
 
-    def _is_of_the_past(self, line: str) -> bool:
+    def _is_past(self, line: str) -> bool:
         try:
             return bool(json.loads(line)["step"] <= self.step)
         except (ValueError, KeyError, TypeError):
-            return False  # a line that was damaged
+            return False  # a damaged line

@@ -1,7 +1,7 @@
-"""Presets: what each paper did, and shorter runs of our own, as a table.
+"""Presets: published settings and our own reduced ones, as a table.
 
-`paper` is what was published, by the released code where it differs from the text. `small` is a run of minutes on one
-GPU and `tiny` one of seconds on a CPU that shows that a model learns; neither reproduces a published number.
+`paper` is what was published; where the released code differs from the text, the code counts. `small` takes minutes on
+one GPU, and `tiny` takes seconds on a CPU and shows that a model learns. Neither reproduces a published number.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Any, Literal
 
 from alebrije.errors import InputError
 from alebrije.models import get
-from alebrije.models.catalog import suggestion
+from alebrije.suggest import did_you_mean
 from alebrije.train.recipe import Recipe
 
 PresetName = Literal["paper", "small", "tiny"]
 
-ALL = -1  # every image of dsprites or rooms is held
+ALL = -1  # preload every image of dsprites or rooms
 
 
 @dataclass(frozen=True)
 class Preset:
     """A recipe, the settings of the model, and what it learns from."""
 
-    where: tuple[str, ...]  # worlds it is meant for, or tasks; the first unless told otherwise
+    data: tuple[str, ...]  # worlds, or tasks as "world/rule"; the first is the default
     size: int
     recipe: Recipe
-    source: str
-    images: int = 0  # that are held on the device; 0: new ones are drawn as long as it trains
+    origin: str
+    images: int = 0  # preloaded to the device; 0: new images are rendered throughout the training
     model: Mapping[str, Any] = field(default_factory=dict)
-    batches: Mapping[str, int] = field(default_factory=dict)  # where another world has another batch size
+    batches: Mapping[str, int] = field(default_factory=dict)  # batch sizes of worlds that differ from the recipe
 
 
 SVIB_TASKS = ("sprites/S-A", "clevr/S-A", "clevrtex/S-A")
@@ -49,24 +49,23 @@ SVIB_PAPER = Preset(
         clip_each=True,
     ),
     # the release clips the encoder of the state-space models together with their dynamics
-    "SVIB, Table 7; warm-up, half-life, clipping and the 70 % of 64,000 episodes that train as released",
+    "SVIB, Table 7; warm-up, half-life, clipping and the training share (70 % of 64,000 episodes) from the release",
     images=44_800,
     batches={"clevr": 40, "clevrtex": 40},
 )
 SVIB_SMALL = replace(
     SVIB_PAPER,
     recipe=Recipe(steps=40_000, batch=32, lr=3e-4, warmup=2_000, decay="tail", clip=1.0, clip_each=True),
-    source="ours: a quarter of the steps, the papers' batch, episodes without end",
+    origin="ours: a quarter of the steps, the paper's batch size, new episodes throughout",
     images=0,
 )
-_DRAWN_SMALL = {"decoder_width": 64, "decoder_blocks": 2, "dropout": 0.0}
 SVIB_TINY = Preset(
     SVIB_TASKS[:1],
     16,
     Recipe(steps=450, batch=16, lr=3e-3, precision="float32", clip=1.0, clip_each=True),
-    "ours: learns in seconds, no number of the paper",
+    "ours: learns in seconds",
     images=64,
-    model=_DRAWN_SMALL,
+    model={"decoder_width": 64, "decoder_blocks": 2, "dropout": 0.0},
 )
 
 GRIDS = ("dsprites", "rooms")
@@ -74,25 +73,13 @@ VAE_PAPER = Preset(
     GRIDS[:1],
     64,
     Recipe(steps=1_152_000, batch=64, lr=5e-4),
-    "the default parameters of YannDubs/disentangling-vae, as the paper of SNC and NK: 100 epochs",
+    "the default parameters of YannDubs/disentangling-vae, as in the paper of SNC and NK: 100 epochs",
     images=ALL,
 )
-VAE_PAPERS = (VAE_PAPER, replace(VAE_PAPER, where=GRIDS[1:], recipe=replace(VAE_PAPER.recipe, steps=750_000)))
-VAE_SMALL = replace(
-    VAE_PAPER,
-    where=GRIDS,
-    recipe=Recipe(steps=30_000, batch=64, lr=5e-4),
-    source="ours: 30,000 steps",
-    images=0,
-    model={"anneal": 3_000},
-)
-VAE_TINY = Preset(
-    GRIDS,
-    64,
-    Recipe(steps=300, batch=32, lr=2e-3, precision="float32"),
-    "ours: learns in seconds",
-    model={"anneal": 100},
-)
+VAE_PAPERS = (VAE_PAPER, replace(VAE_PAPER, data=GRIDS[1:], recipe=replace(VAE_PAPER.recipe, steps=750_000)))
+AE_SMALL = Preset(GRIDS, 64, Recipe(steps=30_000, batch=64, lr=5e-4), "ours: 30,000 steps")
+AE_TINY = Preset(GRIDS, 64, Recipe(steps=300, batch=32, lr=2e-3, precision="float32"), "ours: learns in seconds")
+VAE_SMALL, VAE_TINY = replace(AE_SMALL, model={"anneal": 3_000}), replace(AE_TINY, model={"anneal": 100})
 COAT_VAE = Preset(
     ("coat", "coat-correlated"),
     128,
@@ -102,10 +89,10 @@ COAT_VAE = Preset(
     model={"architecture": "conv128", "latents": 256, "likelihood": "gaussian"},
 )
 _DISCRIMINATED: dict[str, Any] = {
-    # the library's command line, as for the others; its own runs of FactorVAE have 1e-4
+    # the defaults of the library's command line, as for the other models; its own FactorVAE runs use 1e-4
     "lr": {"": 5e-4, "discriminator.": 5e-5},
     "betas": {"": (0.9, 0.999), "discriminator.": (0.5, 0.9)},
-    "batch": 128,  # of which the autoencoder learns from one half
+    "batch": 128,  # the autoencoder learns from one half
 }
 
 SLOTS_PAPER = (
@@ -113,7 +100,7 @@ SLOTS_PAPER = (
         ("clevr10",),
         128,
         Recipe(steps=300_000, batch=64, lr=4e-4, warmup=10_000, decay="halving", half_life=100_000),
-        "the paper of ARP and ARR, Appendix B; learning rate and warm-up of Slot Attention, output layer of SAVi",
+        "the paper of ARP and ARR, Appendix B; learning rate and warm-up from Slot Attention, output layer from SAVi",
         images=70_000,
         model={"slots": 11, "projections": 128, "hidden": 256, "decoder_layers": 4, "decoder_head": 1},
     ),
@@ -129,7 +116,7 @@ SLOTS_PAPER = (
         ("coat", "coat-correlated"),
         128,
         Recipe(steps=180_000, batch=64, lr=2e-4, warmup=10_000, decay="halving", half_life=100_000),
-        "COAT's 500 epochs of 23,000 images, iterations and rate; the network is the release's of Slot Attention",
+        "COAT: 500 epochs of 23,000 images, its iterations and learning rate; network as released with Slot Attention",
         images=23_000,
         model={"slots": 7, "iterations": 4},
     ),
@@ -142,7 +129,7 @@ SLOTS_SMALL = Preset(
     images=20_000,
     model={"slots": 7},
 )
-SLOTS_SMALL_MANY = replace(SLOTS_SMALL, where=("clevr10",), model={"slots": 11})  # ten objects and the ground
+SLOTS_SMALL_MANY = replace(SLOTS_SMALL, data=("clevr10",), model={"slots": 11})  # ten objects and the background
 SLOTS_TINY = Preset(
     ("sprites",),
     32,
@@ -156,7 +143,7 @@ BO_QSA_PAPER = Preset(
     ("clevr6",),
     128,
     Recipe(steps=250_000, batch=128, lr=4e-4, warmup=5_000, decay="halving", half_life=50_000, clip=1.0),
-    "YuLiu-LY/BO-QSA, which never names CLEVR; the scenes are those of Slot Attention",
+    "YuLiu-LY/BO-QSA, which does not mention CLEVR; scenes as for Slot Attention",
     images=70_000,
 )
 
@@ -169,66 +156,55 @@ MOCO_PAPER = Preset(
 )
 MOCO_SMALL = replace(
     MOCO_PAPER,
-    where=(*MOCO_PAPER.where, "clevr6", "clevr10", "clevr", "sprites"),
+    data=(*MOCO_PAPER.data, "clevr6", "clevr10", "clevr", "sprites"),
     recipe=Recipe(steps=10_000, batch=256, lr=1e-3, decay="cosine"),
-    source="ours: Adam, 10,000 steps",
+    origin="ours: Adam, 10,000 steps",
     images=20_000,
 )
+MILD_AUGMENTATION = {"smallest_crop": 0.6, "jitter": 0.2, "hue": 0.02, "grey_chance": 0.0}
 MOCO_TINY = Preset(
     ("rooms",),
     64,
     Recipe(steps=100, batch=32, lr=1e-3, precision="float32"),
-    "ours: learns in seconds, from milder views",
+    "ours: learns in seconds, with milder augmentations",
     images=512,
-    model={
-        "architecture": "conv64",
-        "queue": 256,
-        "momentum": 0.99,
-        "smallest_crop": 0.6,
-        "jitter": 0.2,
-        "hue": 0.02,
-        "grey_chance": 0.0,
-    },
+    model={"architecture": "conv64", "queue": 256, "momentum": 0.99, **MILD_AUGMENTATION},
 )
 
 
 def _with(preset: Preset, recipe: Mapping[str, Any] | None = None, **model: Any) -> Preset:
-    """A preset with other settings of the model, and of its recipe."""
+    """Return a preset with other settings of its recipe and model."""
     changed = replace(preset.recipe, **recipe) if recipe else preset.recipe
     return replace(preset, recipe=changed, model={**preset.model, **model})
-
-
-def _without(preset: Preset, *names: str) -> Preset:
-    return replace(preset, model={name: value for name, value in preset.model.items() if name not in names})
 
 
 PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
     "ae": {
         "paper": tuple(
-            replace(each, source="the recipe of the VAEs in the paper of SNC and NK, which has no plain autoencoder")
-            for each in VAE_PAPERS
+            replace(base, origin="the VAE recipe of the paper of SNC and NK, which has no plain autoencoder")
+            for base in VAE_PAPERS
         ),
-        "small": (_without(VAE_SMALL, "anneal"),),
-        "tiny": (_without(VAE_TINY, "anneal"),),
+        "small": (AE_SMALL,),
+        "tiny": (AE_TINY,),
     },
     "beta-vae": {"paper": VAE_PAPERS, "small": (VAE_SMALL,), "tiny": (VAE_TINY,)},
     "beta-tcvae": {
-        "paper": (*(_with(each, beta=6.0) for each in VAE_PAPERS), _with(COAT_VAE, beta=1.0)),
+        "paper": (*(_with(base, beta=6.0) for base in VAE_PAPERS), _with(COAT_VAE, beta=1.0)),
         "small": (_with(VAE_SMALL, beta=6.0),),
         "tiny": (VAE_TINY,),
     },
     "factor-vae": {
         "paper": tuple(
-            replace(_with(each, _DISCRIMINATED, gamma=6.0), source=f"{each.source}, doubled as the batch is")
-            for each in VAE_PAPERS
+            replace(_with(base, _DISCRIMINATED, gamma=6.0), origin=f"{base.origin}; the batch is doubled")
+            for base in VAE_PAPERS
         ),
         "small": (_with(VAE_SMALL, _DISCRIMINATED, gamma=6.0),),
         "tiny": (_with(VAE_TINY, {"betas": _DISCRIMINATED["betas"]}, discriminator_width=100),),
     },
     "slot-attention": {"paper": SLOTS_PAPER, "small": (SLOTS_SMALL, SLOTS_SMALL_MANY), "tiny": (SLOTS_TINY,)},
     "bo-qsa": {
-        "paper": (BO_QSA_PAPER, _with(replace(BO_QSA_PAPER, where=("clevr10",)), slots=11)),
-        "small": tuple(_with(each, noise_steps=10_000) for each in (SLOTS_SMALL, SLOTS_SMALL_MANY)),
+        "paper": (BO_QSA_PAPER, _with(replace(BO_QSA_PAPER, data=("clevr10",)), slots=11)),
+        "small": tuple(_with(base, noise_steps=10_000) for base in (SLOTS_SMALL, SLOTS_SMALL_MANY)),
         "tiny": (_with(SLOTS_TINY, noise_steps=100),),
     },
     "moco": {"paper": (MOCO_PAPER,), "small": (MOCO_SMALL,), "tiny": (MOCO_TINY,)},
@@ -260,26 +236,29 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
             ),
         ),
     },
-    "oracle": {
+    "svib-oracle": {
         "paper": (SVIB_PAPER,),
-        # so few steps would teach the release's mixing combinations by heart
-        "small": (replace(_with(SVIB_SMALL, mixing=0), source=SVIB_SMALL.source + "; the Oracle of the paper's text"),),
+        # in so few steps the release's mixing would memorise combinations
+        "small": (replace(_with(SVIB_SMALL, mixing=0), origin=SVIB_SMALL.origin + "; Oracle as in the paper's text"),),
         "tiny": (_with(SVIB_TINY, mixing=1, width=64),),
     },
 }
 
 
-def preset(model: str, name: str, where: str | None = None) -> Preset:
-    """A preset by its name: that for a world or task if one was made for it, else the model's first.
+def preset(model: str, name: str, world: str | None = None) -> Preset:
+    """Return a preset by name: the one made for a world if there is one, else the model's first.
 
-    What no paper did has no preset `paper`.
+    The preset `paper` exists only for worlds that a paper used.
     """
     choices = PRESETS[get(model).name]
     if name not in choices:
-        raise InputError(f"there is no preset {name!r}{suggestion(name, list(choices))}")
-    world = None if where is None else where.split("/")[0]
-    fitting = [one for one in choices[name] if world in {place.split("/")[0] for place in one.where}]
-    if name == "paper" and world is not None and not fitting:
-        known = ", ".join(place for one in choices[name] for place in one.where)
-        raise InputError(f"no paper trained {get(model).title} on {world}, only on {known}; take another preset")
-    return (fitting or list(choices[name]))[0]
+        raise InputError(f"there is no preset {name!r}{did_you_mean(name, choices)}")
+    if world is None:
+        return choices[name][0]
+    for choice in choices[name]:
+        if world in {data.split("/")[0] for data in choice.data}:
+            return choice
+    if name == "paper":
+        known = ", ".join(data for choice in choices[name] for data in choice.data)
+        raise InputError(f"no paper trained {get(model).title} on {world}, only on {known}; choose another preset")
+    return choices[name][0]

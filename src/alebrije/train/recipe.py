@@ -1,4 +1,4 @@
-"""Recipes: how long, how fast and how carefully to learn, as data."""
+"""Recipes: steps, batch size, optimizer, learning rate schedule and clipping, as data."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import torch
 from torch import nn
 
 from alebrije.errors import InputError
-from alebrije.train.rows import Row, Rows
+from alebrije.train.flat_optimizer import FlatOptimizer, FlatParameters
 
 T = TypeVar("T")
 Betas = tuple[float, float]
 
-TAIL = 0.3  # the last part of a run, in which the rate of the decay "tail" falls
-LEAST = 0.02  # what it falls to
+TAIL = 0.3  # share of the steps over which the decay "tail" falls
+TAIL_END = 0.02  # factor that it falls to
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Everything about training that is not the model, the data or the machine.
 
-    `lr` and `betas` are one value for all parameters, or a table from the beginnings of parameter names to values: the
-    longest that fits counts, and "" fits all. `batch` is what one update learns from, over all devices and all
-    `accumulate` parts into which each of them cuts its share.
+    `lr` and `betas` are one value for all parameters, or a table from prefixes of parameter names to values. The
+    longest matching prefix counts, and "" matches all. `batch` is the number of images in one update, over all devices
+    and all `accumulate` parts that each device splits its share into.
 
-    The learning rate rises in a straight line over the first `warmup` steps and is multiplied by the decay: `halving`
-    halves it every `half_life` steps from the first step on, `cosine` ends at zero, `tail` is level and then falls to a
+    The learning rate rises linearly over the first `warmup` steps and is multiplied by the decay: `halving` halves it
+    every `half_life` steps from the first step on, `cosine` ends at zero, `tail` is constant and then falls to a
     fiftieth over the last 30 percent.
 
-    >>> Recipe(steps=100, batch=8, lr=1e-3, warmup=10).rate(4)
+    >>> Recipe(steps=100, batch=8, lr=1e-3, warmup=10).lr_factor(4)
     0.5
     """
 
@@ -48,18 +48,16 @@ class Recipe:
     decay: Literal["constant", "halving", "cosine", "tail"] = "constant"
     half_life: int | None = None
     clip: float | None = None
-    clip_by: Literal["norm", "largest", "value"] = "norm"  # `largest` is the norm that counts the largest entry alone
-    clip_each: bool = False  # encoder, decoder and so on by themselves, lest the largest loss starve the others
+    clip_by: Literal["norm", "largest", "value"] = "norm"  # `largest` is the maximum norm
+    clip_each: bool = False  # clip encoder, decoder and so on separately; else one large loss shrinks all updates
     accumulate: int = 1
-    precision: Literal["float32", "bfloat16"] = "bfloat16"  # of the arithmetic; weights are float32
+    precision: Literal["float32", "bfloat16"] = "bfloat16"  # of the computation; weights are float32
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(type(self)).items():
             if get_origin(kind) is Literal:
-                words = ", ".join(get_args(kind))
-                _require(
-                    getattr(self, name) in get_args(kind), f"{name} must be one of {words}, not {getattr(self, name)!r}"
-                )
+                words, value = ", ".join(get_args(kind)), getattr(self, name)
+                _require(value in get_args(kind), f"{name} must be one of {words}, not {value!r}")
         for pair in self.betas.values() if isinstance(self.betas, Mapping) else [self.betas]:
             _require(all(0 <= beta < 1 for beta in pair), f"betas must be at least 0 and less than 1, not {pair}")
         for name in ("steps", "batch", "accumulate"):
@@ -68,17 +66,13 @@ class Recipe:
             _require(math.isfinite(rate) and rate > 0, f"lr must be a positive number, not {rate}")
         _require(self.clip is None or self.clip > 0, f"clip must be positive, not {self.clip}")
         _require(self.warmup >= 0, f"warmup must be at least 0, not {self.warmup}")
-        _require(
-            self.warmup < self.steps or not self.warmup, f"a warmup of {self.warmup} steps never ends in {self.steps}"
-        )
-        _require(self.decay != "halving" or (self.half_life or 0) > 0, "the decay `halving` needs a half_life of steps")
-        _require(
-            self.batch % self.accumulate == 0,
-            f"a batch of {self.batch} cannot be cut into {self.accumulate} equal parts",
-        )
+        _require(self.warmup < self.steps, f"a warmup of {self.warmup} steps never ends in {self.steps}")
+        _require(self.decay != "halving" or (self.half_life or 0) > 0, "the decay `halving` needs a half_life")
+        remainder = self.batch % self.accumulate
+        _require(not remainder, f"a batch of {self.batch} cannot be split into {self.accumulate} equal parts")
 
-    def rate(self, step: int) -> float:
-        """What the learning rate is multiplied by at a step, the first being 0."""
+    def lr_factor(self, step: int) -> float:
+        """Return the factor of the learning rate at a step, counted from 0."""
         rise = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
         part = step / self.steps
         if self.decay == "halving":
@@ -87,37 +81,35 @@ class Recipe:
         if self.decay == "cosine":
             return rise * 0.5 * (1.0 + math.cos(math.pi * part))
         if self.decay == "tail":
-            return rise * (1.0 - (1.0 - LEAST) * max(0.0, part - (1.0 - TAIL)) / TAIL)
+            return rise * (1.0 - (1.0 - TAIL_END) * max(0.0, part - (1.0 - TAIL)) / TAIL)
         return rise
 
-    def optimiser_of(self, model: nn.Module) -> Rows:
-        """Adam or SGD on rows of parameters, one for each learning rate; rates are tensors beside the parameters."""
-        groups: dict[tuple[str, float, Betas, torch.dtype], list[nn.Parameter]] = {}
+    def make_optimizer(self, model: nn.Module) -> FlatOptimizer:
+        """Return Adam or SGD on flat parameters, one group for each learning rate; the rates are tensors."""
+        weights_by_group: dict[tuple[str, float, Betas, torch.dtype], list[nn.Parameter]] = {}
         for name, weight in model.named_parameters():
             if weight.requires_grad:
                 part = name.partition(".")[0] if self.clip_each else ""
-                kind = part, _of_part(self.lr, name), _of_part(self.betas, name), weight.dtype
-                groups.setdefault(kind, []).append(weight)
-        if not groups:
-            raise InputError(f"{type(model).__name__} has no parameters that could learn")
-        rows: dict[str, list[Row]] = {}
+                key = part, _by_prefix(self.lr, name), _by_prefix(self.betas, name), weight.dtype
+                weights_by_group.setdefault(key, []).append(weight)
+        if not weights_by_group:
+            raise InputError(f"{type(model).__name__} has no trainable parameters")
+        groups: dict[str, list[FlatParameters]] = {}
         options: list[dict[str, Any]] = []
-        for (part, lr, betas, _), weights in groups.items():
-            row = Row(weights)
-            rows.setdefault(part, []).append(row)
-            option = {"params": [row.values], "lr": torch.tensor(lr, device=row.values.device), "peak": lr}
+        for (part, lr, betas, _), weights in weights_by_group.items():
+            flat = FlatParameters(weights)
+            groups.setdefault(part, []).append(flat)
+            option = {"params": [flat.values], "lr": torch.tensor(lr, device=flat.values.device), "peak": lr}
             options.append(option | ({"betas": betas} if self.optimiser == "adam" else {}))
         if self.optimiser == "sgd":
             momentum, decay = self.momentum, self.weight_decay
-            return Rows(rows, torch.optim.SGD(options, momentum=momentum, weight_decay=decay, fused=True))
-        capturable = row.values.is_cuda
-        adam = torch.optim.Adam(
-            options, eps=self.eps, weight_decay=self.weight_decay, fused=True, capturable=capturable
-        )
-        return Rows(rows, adam)
+            return FlatOptimizer(groups, torch.optim.SGD(options, momentum=momentum, weight_decay=decay, fused=True))
+        eps, decay, capturable = self.eps, self.weight_decay, flat.values.is_cuda
+        adam = torch.optim.Adam(options, eps=eps, weight_decay=decay, fused=True, capturable=capturable)
+        return FlatOptimizer(groups, adam)
 
     def clip_gradients(self, parts: Mapping[str, list[nn.Parameter]]) -> None:
-        """Keep the gradients of each part within bounds; without `clip_each` there is one."""
+        """Clip the gradients of each part; without `clip_each` there is one part."""
         if self.clip is None:
             return
         for weights in parts.values():
@@ -127,16 +119,16 @@ class Recipe:
                 nn.utils.clip_grad_norm_(weights, self.clip, norm_type=2.0 if self.clip_by == "norm" else math.inf)
 
 
-def _of_part(table: T | Mapping[str, T], name: str) -> T:
-    """The value of a parameter: the table's entry with the longest beginning of its name."""
+def _by_prefix(table: T | Mapping[str, T], name: str) -> T:
+    """Return the value for a parameter: the entry with the longest matching prefix of its name."""
     if not isinstance(table, Mapping):
         return table
-    known = [start for start in table if name.startswith(start)]
-    if not known:
+    matching = [prefix for prefix in table if name.startswith(prefix)]
+    if not matching:
         raise InputError(f"the recipe has no learning rate for the parameter {name}; it has {', '.join(table)}")
-    return table[max(known, key=len)]
+    return table[max(matching, key=len)]
 
 
-def _require(good: bool, sentence: str) -> None:
-    if not good:
-        raise InputError(sentence)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise InputError(message)

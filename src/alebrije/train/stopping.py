@@ -1,4 +1,4 @@
-"""Stopping between two steps: what was learned until then can be kept."""
+"""Stopping between two steps, so that the run can be saved first."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ from types import FrameType, TracebackType
 from typing import Any
 
 
-class Stopping:
-    """Within this context Ctrl-C and SIGTERM wait until `obey` is called; a second one does not wait.
+class GracefulStop:
+    """A context in which Ctrl-C and SIGTERM only set `requested`, until `stop_if_requested` handles them.
 
-    Of several processes that work together each waits for the others, and is `patient`: there the second is often the
-    first, passed on by `torchrun`, which also ends who takes too long.
-    Where signals do not arrive, outside the main thread, nothing changes; and what was ignored before, as Ctrl-C is by
-    what a script starts in the background, stays so.
+    A second signal is handled at once, unless `ignore_repeats`: with several processes the second is often the first
+    again, passed on by `torchrun`, which also kills processes that take too long.
+    Outside the main thread nothing changes, because signals do not arrive there. A signal that was ignored before
+    stays ignored, such as Ctrl-C in a background job of a script.
     """
 
-    def __init__(self, patient: bool = False) -> None:
-        self.used = threading.current_thread() is threading.main_thread()
-        self.patient = patient
-        self.asked = False
-        self._number = int(signal.SIGTERM)  # for who was not asked, but another of them
-        self._before: dict[int, Any] = {}
+    def __init__(self, ignore_repeats: bool = False) -> None:
+        self.active = threading.current_thread() is threading.main_thread()
+        self.ignore_repeats = ignore_repeats
+        self.requested = False
+        self._signal = int(signal.SIGTERM)  # the default where only another process received one
+        self._handlers: dict[int, Any] = {}
 
-    def __enter__(self) -> Stopping:
-        if self.used:
-            known = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
-            self._before = {each: old for each, old in known.items() if old not in (signal.SIG_IGN, None)}
-            for each in self._before:
-                signal.signal(each, self._hear)
+    def __enter__(self) -> GracefulStop:
+        if self.active:
+            handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+            self._handlers = {number: old for number, old in handlers.items() if old not in (signal.SIG_IGN, None)}
+            for number in self._handlers:
+                signal.signal(number, self._receive)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
         if kind is None:
-            self.obey()
+            self.stop_if_requested()
 
-    def obey(self, anyway: bool = False) -> None:
-        """Do what was asked for, if anything was; or `anyway`, where it was asked of another."""
-        if self.asked or anyway:
-            self.asked = False  # whoever hears of it may decide to go on
-            self._pass_on(self._number, None)
+    def stop_if_requested(self, force: bool = False) -> None:
+        """Handle the signal that was received, if any; `force` if another process received it."""
+        if self.requested or force:
+            self.requested = False  # the handler may decide to continue
+            self._handle(self._signal, None)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and not self.patient:
-            self.asked = False
-            self._pass_on(number, frame)
-        elif not self.asked:
-            self.asked, self._number = True, number
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.requested and not self.ignore_repeats:
+            self.requested = False
+            self._handle(number, frame)
+        elif not self.requested:
+            self.requested, self._signal = True, number
 
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        handler = self._before.get(number)
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        handler = self._handlers.get(number)
         if callable(handler):
             handler(number, frame)
         elif handler == signal.SIG_DFL:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         else:
-            raise KeyboardInterrupt  # it is not for this process, and yet it cannot go on without the others
+            raise KeyboardInterrupt  # ignored here, but this process cannot continue without the others

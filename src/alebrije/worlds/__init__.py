@@ -1,4 +1,4 @@
-"""How scenes are drawn: each world's vocabulary, sampler and look; tasks and analogies.
+"""Worlds: each world's vocabulary, sampler and renderer; tasks and analogies.
 
 >>> from alebrije import worlds
 >>> world = worlds.get("sprites")

@@ -1,46 +1,33 @@
-"""Clusters: objects that stand close to the first one, as in COAT's correlated scenes."""
+"""Clusters: objects close to the first one, as in COAT's correlated scenes."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from alebrije.arrays import Flags, Floats
+from alebrije.scenes.placement import ground_axes, place_in_turn
 
 SPREAD = 2.0  # our choice, see `place_clustered`
-_REACH, _GAP, _MARGIN, _TRIES = 3.0, 0.25, 0.4, 50
+_REACH = 3.0
 
 
 def place_clustered(
     generator: np.random.Generator, sizes: Floats, camera: Floats, present: Flags, corner: float | None
 ) -> tuple[Floats, Flags]:
-    """Positions [B, N, 2] around each scene's first object, and which scenes found room for all their objects.
+    """Positions [B, N, 2] around each scene's first object, and which scenes had room for all their objects.
 
-    The rules between objects are CLEVR's, as in `scenes.placement.place_apart`, but later objects are drawn within
-    `SPREAD` of the first along x and y. The released generator does so within three times its `pos_margin`, less if
-    the first object is small; the value behind the published set was not recorded, so the two units are our choice.
-    Unlike there, a scene that finds no room in 50 draws of an object is reported, for its sizes to be drawn again.
+    The rules between objects are CLEVR's, as in `scenes.placement.place_apart`, but later objects are sampled within
+    `SPREAD` of the first along x and y. The released generator uses three times its `pos_margin`, less if the first
+    object is small; the value behind the published set was not recorded, so two units is our choice. Unlike the
+    release, a scene without room after 50 samples of an object is reported, so that its sizes can be sampled again.
     """
-    away = -camera[:, :2] / np.sqrt((camera[:, :2] ** 2).sum(-1, keepdims=True))
-    axes = np.stack([np.stack([away[:, 1], -away[:, 0]], axis=-1), away], axis=1)  # [B, 2, 2]
-    positions, alive = np.zeros((*sizes.shape, 2)), np.ones(len(sizes), dtype=bool)
-    positions[:, 0] = _REACH * (2 * generator.random((len(sizes), 2)) - 1)
-    low = np.maximum(positions[:, 0] - SPREAD, -_REACH)
-    high = np.minimum(positions[:, 0] + SPREAD, _REACH)
-    for place in range(1, sizes.shape[1]):
-        waiting = np.flatnonzero(alive & present[:, place])
-        for _ in range(_TRIES):
-            if not waiting.size:
-                break
-            drawn = low[waiting] + generator.random((len(waiting), 2)) * (high - low)[waiting]
-            positions[waiting, place] = drawn
-            offsets = drawn[:, None] - positions[waiting, :place]  # [b, place, 2]
-            distance = np.sqrt((offsets**2).sum(-1)) - sizes[waiting, place, None] - sizes[waiting, :place]
-            along = np.abs((offsets[:, :, None] * axes[waiting][:, None]).sum(-1))
-            good = ((distance >= _GAP) & (along >= _MARGIN).all(-1)).all(-1)
-            if corner is not None:
-                good &= np.abs(drawn.sum(-1)) <= corner
-            waiting = waiting[~good]
-        alive[waiting] = False
-    return positions, alive
+
+    def sample(earlier: Floats) -> Floats:
+        uniform = generator.random((len(earlier), 2))
+        if not earlier.shape[1]:
+            return _REACH * (2 * uniform - 1)
+        low, high = np.maximum(earlier[:, 0] - SPREAD, -_REACH), np.minimum(earlier[:, 0] + SPREAD, _REACH)
+        return np.asarray(low + uniform * (high - low))
+
+    axes = ground_axes(camera, len(sizes))
+    return place_in_turn(sample, sizes, axes, present, gap=0.25, margin=0.4, corner=corner, tries=50)

@@ -1,7 +1,7 @@
-"""Samplers: how the scenes of each published world are drawn, and which drawn scenes count.
+"""Samplers: how the scenes of each published world are sampled, and which samples are accepted.
 
-A sampler draws a block of scenes and redraws those that are rejected. The visibility rules look at silhouettes, always
-on the CPU, so a world has the same scenes whatever draws its pictures.
+A sampler makes a block of scenes and samples the rejected ones again. Visibility is checked on silhouettes, always on
+the CPU, so a world has the same scenes on every device.
 """
 
 from __future__ import annotations
@@ -11,63 +11,65 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from numpy.random import Generator
 
+from alebrije.arrays import Flags, Floats, Integers
 from alebrije.errors import InputError
 from alebrije.scenes import Scenes, Vocabulary
-from alebrije.scenes.placement import place, place_apart
+from alebrije.scenes.placement import place_apart, place_at_once
 from alebrije.worlds.clusters import place_clustered
-from alebrije.worlds.streams import BLOCK, Flags, Rows, Table, draw_combinations, until_accepted
+from alebrije.worlds.streams import BLOCK, sample_combinations, sample_until_accepted
 
-Floats = npt.NDArray[np.float64]
 Check = Callable[[Scenes], Flags]
 
 CAMERA = (7.48113, -6.50764, 5.34367)
 LAMPS = ((6.44671, -2.90517, 4.2584), (-1.1685, 2.64602, 5.81574), (-4.67112, -4.0136, 3.01122))  # key, back, fill
-CAMERA_JITTER, LAMP_JITTER = 0.5, 1.0  # either way along each axis
+CAMERA_JITTER, LAMP_JITTER = 0.5, 1.0  # in both directions along each axis
 _RAYS_AT_ONCE = 2_000_000
-_COARSER, _AMPLE = 4, 2.5  # a first look has so many times fewer pixels a side, and wants so many times the area
+_COARSER, _AMPLE = 4, 2.5  # the coarse check has 4 times fewer pixels a side and wants 2.5 times the area
 _CLUSTER_ROUNDS = 1_000
 
 
 class Sampler(Protocol):
-    """Draws the scenes of a world."""
+    """Samples the scenes of a world."""
 
     @property
     def pairs(self) -> bool:
         """Whether every scene has two objects, so that rules apply."""
         ...
 
-    def block(self, generator: np.random.Generator, table: Table | None, also: Check | None = None) -> Scenes:
-        """One block of scenes with combinations from `table`, each good in itself and by `also`."""
+    def block(self, generator: Generator, combinations: Integers | None, accept: Check | None = None) -> Scenes:
+        """One block of scenes with these combinations [K, F] (None: all) that are valid and pass `accept`."""
         ...
 
     def fits_as_target(self, scenes: Scenes) -> Flags:
-        """Which scenes may be what a rule makes of a source."""
+        """Which scenes are valid as targets of a rule."""
         ...
 
 
-class View(NamedTuple):
-    """What scenes have besides objects."""
+class Surroundings(NamedTuple):
+    """The camera, lamps and background of scenes."""
 
     camera: Floats  # [B, 3]
     lamps: Floats  # [B, 3, 3]
-    background: Rows  # [B]
+    background: Integers  # [B]
 
 
-def jittered_view(generator: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-    """CLEVR's camera [B, 3] and lamps [B, 3, 3], each moved a little along every axis."""
+def sample_surroundings(
+    generator: Generator, vocabulary: Vocabulary, count: int, first_background: int = 0
+) -> Surroundings:
+    """CLEVR's camera and lamps with uniform jitter along every axis, and random backgrounds."""
     camera = np.array(CAMERA) + CAMERA_JITTER * (2 * generator.random((count, 3)) - 1)
     lamps = np.array(LAMPS) + LAMP_JITTER * (2 * generator.random((count, 3, 3)) - 1)
-    return camera, lamps
+    return Surroundings(camera, lamps, generator.integers(first_background, len(vocabulary.background), size=count))
 
 
 def well_visible(scenes: Scenes, size: int, least: int) -> Flags:
-    """Where every object, and the ground, is seen in at least `least` pixels of a picture of `size` pixels a side.
+    """Whether every object and the ground cover at least `least` pixels of a `size` x `size` image. [B]
 
-    A look at a picture with a sixteenth of the pixels settles most scenes: where that shows ample room for every
-    object, the full picture cannot show too little. Only the others are looked at in full.
+    A coarse image with a sixteenth of the pixels settles most scenes: if every object has ample area there, it has
+    enough in the full image. Only the other scenes are checked at full size.
     """
     good = _visible(scenes, size // _COARSER, _AMPLE * least / _COARSER**2)
     rest = np.flatnonzero(~good)
@@ -83,19 +85,19 @@ def _visible(scenes: Scenes, size: int, least: float) -> Flags:
     for begin in range(0, len(scenes), step):
         part = scenes[begin : begin + step]
         depth = silhouettes(part, size)
-        seen = (visible_pixels(depth) >= least) | ~part.present
+        visible = (visible_pixels(depth) >= least) | ~part.present
         ground = depth.isinf().all(1).flatten(1).sum(1) >= least
-        good.append(seen.all(1) & ground)
+        good.append(visible.all(1) & ground)
     return torch.cat(good).numpy() if good else np.zeros(0, dtype=bool)
 
 
-def sizes_of(vocabulary: Vocabulary, factors: Table) -> Floats:
-    """The sizes [B, N] that combinations [B, N, F] have."""
+def object_sizes(vocabulary: Vocabulary, factors: Integers) -> Floats:
+    """The sizes [B, N] of combinations [B, N, F]."""
     return np.array(vocabulary["size"].codes, dtype=np.float64)[factors[..., vocabulary.axis("size")]]
 
 
-def checked(scenes: Scenes, *checks: Check | None) -> Flags:
-    """Which scenes pass all checks; each check sees only what passed the ones before it."""
+def passes_checks(scenes: Scenes, *checks: Check | None) -> Flags:
+    """Which scenes pass all checks; each check sees only the scenes that passed the ones before it."""
     good = np.ones(len(scenes), dtype=bool)
     for check in checks:
         rows = np.flatnonzero(good)
@@ -106,59 +108,58 @@ def checked(scenes: Scenes, *checks: Check | None) -> Flags:
 
 @dataclass(frozen=True)
 class SpritePairs:
-    """Two sprites of size s, from 0.4 s to 1 - 0.4 s, 0.4 of the sum of their sizes apart, as SVIB draws them."""
+    """Two sprites of size s, from 0.4 s to 1 - 0.4 s, at least 0.4 of the sum of their sizes apart, as in SVIB."""
 
     vocabulary: Vocabulary
     pairs: ClassVar[bool] = True
 
-    def block(self, generator: np.random.Generator, table: Table | None, also: Check | None = None) -> Scenes:
+    def block(self, generator: Generator, combinations: Integers | None, accept: Check | None = None) -> Scenes:
         """One block; sprites may overlap and may hide each other."""
 
-        def draw(rows: Rows) -> tuple[Scenes, Flags]:
-            factors = draw_combinations(generator, self.vocabulary, table, (len(rows), 2))
-            sizes = sizes_of(self.vocabulary, factors)
-            position = place(generator, sizes, 0.4 * sizes, 1 - 0.4 * sizes, apart=0.4)
+        def propose(rows: Integers) -> tuple[Scenes, Flags]:
+            factors = sample_combinations(generator, self.vocabulary, combinations, (len(rows), 2))
+            sizes = object_sizes(self.vocabulary, factors)
+            position = place_at_once(generator, sizes, 0.4 * sizes, 1 - 0.4 * sizes, apart=0.4)
             scenes = Scenes.of(self.vocabulary, factors, position)
-            return scenes, checked(scenes, also)
+            return scenes, passes_checks(scenes, accept)
 
-        return until_accepted(draw, BLOCK)
+        return sample_until_accepted(propose, BLOCK)
 
     def fits_as_target(self, scenes: Scenes) -> Flags:
-        """All of them: the release lets targets overlap and leave the frame."""
+        """All scenes: in the release targets may overlap and leave the image."""
         return np.ones(len(scenes), dtype=bool)
 
 
 @dataclass(frozen=True)
 class SolidPairs:
-    """Two solid objects in [-3, 3]^2 that do not touch, both well visible, as SVIB draws them.
+    """Two solid objects in [-3, 3]^2 that do not touch, both well visible, as in SVIB.
 
-    Camera, lamps and ground are drawn for each scene, and again with all the rest if the scene is rejected. At 128
-    pixels each object and the ground must be seen in 100 of them. `targets_apart`: the targets of rules must not
-    touch either.
+    Camera, lamps and ground are sampled per scene, and sampled again with everything else if the scene is rejected.
+    Each object and the ground must cover 100 pixels at 128 x 128. With `targets_apart` the objects of a rule's targets
+    must not touch either.
     """
 
     vocabulary: Vocabulary
     targets_apart: bool
     pairs: ClassVar[bool] = True
 
-    def block(self, generator: np.random.Generator, table: Table | None, also: Check | None = None) -> Scenes:
+    def block(self, generator: Generator, combinations: Integers | None, accept: Check | None = None) -> Scenes:
         """One block."""
 
-        def draw(rows: Rows) -> tuple[Scenes, Flags]:
-            factors = draw_combinations(generator, self.vocabulary, table, (len(rows), 2))
-            sizes = sizes_of(self.vocabulary, factors)
-            flat = place(generator, sizes, -3.0, 3.0, apart=1.0)
-            camera, lamps = jittered_view(generator, len(rows))
-            ground = generator.integers(len(self.vocabulary.background), size=len(rows))
+        def propose(rows: Integers) -> tuple[Scenes, Flags]:
+            factors = sample_combinations(generator, self.vocabulary, combinations, (len(rows), 2))
+            sizes = object_sizes(self.vocabulary, factors)
+            flat = place_at_once(generator, sizes, -3.0, 3.0, apart=1.0)
+            around = sample_surroundings(generator, self.vocabulary, len(rows))
             position = np.concatenate([flat, sizes[..., None]], axis=-1)
-            scenes = Scenes.of(self.vocabulary, factors, position, camera=camera, lamps=lamps, background=ground)
-            return scenes, checked(scenes, self._visible, also)
+            scenes = Scenes.of(self.vocabulary, factors, position, **around._asdict())
+            return scenes, passes_checks(scenes, self._visible, accept)
 
-        return until_accepted(draw, BLOCK)
+        return sample_until_accepted(propose, BLOCK)
 
     def fits_as_target(self, scenes: Scenes) -> Flags:
-        """Targets that are as visible as a source must be and, where this is asked for, whose objects do not touch."""
-        return checked(scenes, self._apart, self._visible)
+        """Which targets are as visible as a source and, with `targets_apart`, have objects that do not touch."""
+        return passes_checks(scenes, self._apart, self._visible)
 
     def _visible(self, scenes: Scenes) -> Flags:
         return well_visible(scenes, size=128, least=100)
@@ -172,11 +173,11 @@ class SolidPairs:
 
 @dataclass(frozen=True)
 class Crowd:
-    """`fewest` to `most` objects as in CLEVR and COAT, each seen in at least `least` of `size` x `size` pixels.
+    """`fewest` to `most` objects as in CLEVR and COAT, each covering at least `least` of `size` x `size` pixels.
 
-    The number of objects, the camera, the lamps and the ground of a scene are drawn once; everything else is drawn
-    again if the scene is rejected. `corner` is COAT's rule about corners. In a `correlated` scene all objects have
-    one colour and one material and stand close together.
+    The number of objects, the camera, the lamps and the ground of a scene are sampled once; everything else is sampled
+    again if the scene is rejected. `corner` is COAT's rule about corners. In a `correlated` scene all objects share
+    colour and material and stand close together.
     """
 
     vocabulary: Vocabulary
@@ -188,53 +189,54 @@ class Crowd:
     correlated: bool = False
     pairs: ClassVar[bool] = False
 
-    def block(self, generator: np.random.Generator, table: Table | None, also: Check | None = None) -> Scenes:
+    def block(self, generator: Generator, combinations: Integers | None, accept: Check | None = None) -> Scenes:
         """One block."""
-        camera, lamps = jittered_view(generator, BLOCK)
-        ground = generator.integers(len(self.vocabulary.background), size=BLOCK)
+        around = sample_surroundings(generator, self.vocabulary, BLOCK)
         counts = generator.integers(self.fewest, self.most + 1, size=BLOCK)
 
-        def draw(rows: Rows) -> tuple[Scenes, Flags]:
+        def propose(rows: Integers) -> tuple[Scenes, Flags]:
             present = np.arange(self.most) < counts[rows, None]
-            view = View(camera[rows], lamps[rows], ground[rows])
-            scenes = self.candidates(generator, table, present, view)
-            return scenes, checked(scenes, self._visible, also)
+            own = Surroundings(around.camera[rows], around.lamps[rows], around.background[rows])
+            scenes = self.candidates(generator, combinations, present, own)
+            return scenes, passes_checks(scenes, self._visible, accept)
 
-        return until_accepted(draw, BLOCK)
+        return sample_until_accepted(propose, BLOCK)
 
-    def candidates(self, generator: np.random.Generator, table: Table | None, present: Flags, view: View) -> Scenes:
-        """Scenes with objects where `present` [B, N] is true, not yet asked whether all are seen."""
+    def candidates(
+        self, generator: Generator, combinations: Integers | None, present: Flags, around: Surroundings
+    ) -> Scenes:
+        """Scenes with objects where `present` [B, N] is true, before the visibility check."""
         if self.correlated:
-            factors, flat = self._clustered(generator, table, present, view.camera)
+            factors, flat = self._clustered(generator, combinations, present, around.camera)
         else:
-            factors = draw_combinations(generator, self.vocabulary, table, present.shape)
-            sizes = sizes_of(self.vocabulary, factors)
-            flat = place_apart(generator, sizes, view.camera, present=present, corner=self.corner)
-        turn = 2 * np.pi * generator.random(present.shape)
-        position = np.concatenate([flat, sizes_of(self.vocabulary, factors)[..., None]], axis=-1)
-        return Scenes.of(self.vocabulary, factors, position, present=present, rotation=turn, **view._asdict())
+            factors = sample_combinations(generator, self.vocabulary, combinations, present.shape)
+            sizes = object_sizes(self.vocabulary, factors)
+            flat = place_apart(generator, sizes, around.camera, present=present, corner=self.corner)
+        rotation = 2 * np.pi * generator.random(present.shape)
+        position = np.concatenate([flat, object_sizes(self.vocabulary, factors)[..., None]], axis=-1)
+        return Scenes.of(self.vocabulary, factors, position, present=present, rotation=rotation, **around._asdict())
 
     def _clustered(
-        self, generator: np.random.Generator, table: Table | None, present: Flags, camera: Floats
-    ) -> tuple[Table, Floats]:
-        """Combinations and positions of clusters; what finds no room is drawn again, sizes included, as released."""
+        self, generator: Generator, combinations: Integers | None, present: Flags, camera: Floats
+    ) -> tuple[Integers, Floats]:
+        """Combinations and positions of clusters; scenes without room are sampled again with new sizes, as released."""
         factors = np.zeros((*present.shape, len(self.vocabulary.factors)), dtype=np.int64)
         flat, rows = np.zeros((*present.shape, 2)), np.arange(len(present))
         for _ in range(_CLUSTER_ROUNDS):
-            tried = np.repeat(rows, max(1, 2 * BLOCK // len(rows)))  # few rows cost no more than many
-            drawn = self._alike(generator, table, (len(tried), present.shape[1]))
-            sizes = sizes_of(self.vocabulary, drawn)
-            spots, placed = place_clustered(generator, sizes, camera[tried], present[tried], self.corner)
-            found, first = np.unique(tried[placed], return_index=True)
-            factors[found], flat[found] = drawn[placed][first], spots[placed][first]
-            rows = np.setdiff1d(rows, found)
+            tried = np.repeat(rows, max(1, 2 * BLOCK // len(rows)))  # a few rows cost as much as many
+            sampled = self._alike(generator, combinations, (len(tried), present.shape[1]))
+            sizes = object_sizes(self.vocabulary, sampled)
+            positions, placed = place_clustered(generator, sizes, camera[tried], present[tried], self.corner)
+            solved, first = np.unique(tried[placed], return_index=True)
+            factors[solved], flat[solved] = sampled[placed][first], positions[placed][first]
+            rows = np.setdiff1d(rows, solved)
             if not rows.size:
                 return factors, flat
         raise InputError("objects of these combinations are too large to stand close together")
 
-    def _alike(self, generator: np.random.Generator, table: Table | None, shape: tuple[int, int]) -> Table:
-        """Combinations [B, N, F] that share the colour and the material of the first; uniform among those there are."""
-        every = np.array(self.vocabulary.combinations()) if table is None else table
+    def _alike(self, generator: Generator, combinations: Integers | None, shape: tuple[int, int]) -> Integers:
+        """Combinations [B, N, F] that share colour and material with the first, uniform among those available."""
+        every = np.array(self.vocabulary.combinations()) if combinations is None else combinations
         first = every[generator.integers(len(every), size=(shape[0], 1))]
         shared = [self.vocabulary.axis("color"), self.vocabulary.axis("material")]
         same = (every[:, shared] == first[..., shared]).all(-1)  # [B, K]
@@ -246,26 +248,26 @@ class Crowd:
         return well_visible(scenes, self.size, self.least)
 
     def fits_as_target(self, scenes: Scenes) -> Flags:
-        """No rule is defined here."""
+        """None: no rule is defined for these scenes."""
         return np.zeros(len(scenes), dtype=bool)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One object, every combination as likely; the factors say everything, so positions and rotations are 0."""
+    """One object, all combinations equally likely. The factors determine everything: positions and rotations are 0."""
 
     vocabulary: Vocabulary
     columns: int
     pairs: ClassVar[bool] = False
 
-    def block(self, generator: np.random.Generator, table: Table | None, also: Check | None = None) -> Scenes:
+    def block(self, generator: Generator, combinations: Integers | None, accept: Check | None = None) -> Scenes:
         """One block."""
-        return self.scenes(draw_combinations(generator, self.vocabulary, table, (BLOCK, 1)))
+        return self.scenes(sample_combinations(generator, self.vocabulary, combinations, (BLOCK, 1)))
 
-    def scenes(self, factors: Table) -> Scenes:
+    def scenes(self, factors: Integers) -> Scenes:
         """The scenes of combinations [B, 1, F]."""
         return Scenes.of(self.vocabulary, factors, np.zeros((*factors.shape[:2], self.columns)))
 
     def fits_as_target(self, scenes: Scenes) -> Flags:
-        """No rule is defined here."""
+        """None: no rule is defined for these scenes."""
         return np.zeros(len(scenes), dtype=bool)

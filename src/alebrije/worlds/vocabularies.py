@@ -1,4 +1,4 @@
-"""The vocabularies of the published worlds, in the order in which their combinations list them."""
+"""The vocabularies of the published worlds. Factors are in the order of a combination."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ SPRITES = Vocabulary(
     "sprites",
     (
         Factor(
-            "color",
-            ("green", "magenta", "blue", "orange"),
-            ((0, 255, 0), (255, 0, 255), (0, 127, 255), (255, 127, 0)),
+            "color", ("green", "magenta", "blue", "orange"), ((0, 255, 0), (255, 0, 255), (0, 127, 255), (255, 127, 0))
         ),
         Factor("shape", ("circle", "triangle", "square", "star"), ("circle", "triangle", "square", "star_4")),
         Factor("size", ("tiny", "small", "medium", "large"), (0.125, 0.225, 0.325, 0.425)),
@@ -29,28 +27,26 @@ CLEVR = Vocabulary(
             ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 1.0, 0.0)),
         ),
         Factor(
-            "shape",
-            ("cube", "sphere", "cylinder", "monkey"),
-            ("SmoothCube_v2", "Sphere", "SmoothCylinder", "Suzanne"),
+            "shape", ("cube", "sphere", "cylinder", "monkey"), ("SmoothCube_v2", "Sphere", "SmoothCylinder", "Suzanne")
         ),
         Factor("size", ("small", "medium", "large"), (1.0, 1.5, 2.0)),
         Factor("material", ("rubber", "metal"), ("Rubber", "MyMetal")),
     ),
 )
 
-# The eight surfaces, in the order of the paper's Table 4. The released files name them by the path of a material.
-SURFACES = ("red bricks", "white bricks", "copper chainmail", "denim", "fleece", "spotty metal", "terracotta", "wood")
-_POLIIGON = (
-    "BricksFlemishRed001",
-    "BricksPaintedWhite001",
-    "ChainmailCopperRoundedThin001",
-    "FabricDenim003",
-    "FabricFleece001",
-    "MetalSpottyDiscoloration001",
-    "RoofTilesTerracotta004",
-    "WoodFlooring061",
-)
-_SURFACE_PATHS = tuple(f"data/materials/Poliigon{name}.blend" for name in _POLIIGON)
+# The eight surfaces, in the order of the paper's Table 4. The released files use the path of a material.
+_POLIIGON = {
+    "red bricks": "BricksFlemishRed001",
+    "white bricks": "BricksPaintedWhite001",
+    "copper chainmail": "ChainmailCopperRoundedThin001",
+    "denim": "FabricDenim003",
+    "fleece": "FabricFleece001",
+    "spotty metal": "MetalSpottyDiscoloration001",
+    "terracotta": "RoofTilesTerracotta004",
+    "wood": "WoodFlooring061",
+}
+SURFACES = tuple(_POLIIGON)
+_SURFACE_PATHS = tuple(f"data/materials/Poliigon{name}.blend" for name in _POLIIGON.values())
 
 CLEVRTEX = Vocabulary(
     "clevrtex",
@@ -71,7 +67,7 @@ def _fractions(*colors: tuple[int, int, int]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(channel / 255 for channel in color) for color in colors)
 
 
-# CLEVR's own colours and sizes, for scenes of many objects. The fractions are used as linear light, as in CLEVR.
+# CLEVR's own colours and sizes, for scenes of many objects. Colours are linear light, as in CLEVR.
 _MANY = (
     Factor(
         "color",

@@ -10,29 +10,31 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from alebrije.checks import usable_device, whole_number
 from alebrije.errors import InputError
-from alebrije.named import object_named
+from alebrije.imports import import_object
 from alebrije.render.frames import Frames
 from alebrije.render.fusing import fusing, is_fusing
 from alebrije.scenes import Scenes, Vocabulary
+from alebrije.scenes.grid import combinations_at
+from alebrije.suggest import did_you_mean
 from alebrije.worlds.samplers import Crowd, Grid, Sampler, SolidPairs, SpritePairs
-from alebrije.worlds.streams import SAMPLE, combination_table, draw_stream, whole_number
+from alebrije.worlds.streams import SAMPLE, check_combinations, sample_stream
 from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, DSPRITES, ROOMS, SPRITES
 
 Painter = Callable[..., Frames]
-Progress = Callable[[int, int], object]  # how many are done, of how many
+Progress = Callable[[int, int], object]  # called with (done, total)
 
-_MOST_AT_A_TIME = 16_384
-_WORTH_A_LANE = 4  # images
+_MAX_BATCH = 16_384
+_MIN_PER_THREAD = 4  # images
 
 
 @dataclass(frozen=True)
 class World:
-    """A world by name: `vocabulary` says what its objects can be, `sample` draws scenes and `render` draws pictures.
+    """A named world: its `vocabulary`, a sampler of scenes (`sample`) and a renderer (`render`).
 
     >>> from alebrije import worlds
     >>> world = worlds.get("sprites")
@@ -47,9 +49,9 @@ class World:
     vocabulary: Vocabulary
     sampler: Sampler
     painter: Painter
-    size: int  # of its pictures by default, in pixels a side: 64 or 128, which need not be the size published
-    memory: int = 64  # bytes that a pixel takes while it is drawn, about
-    looks: tuple[str, ...] = ()  # what `render` passes on to the painter
+    size: int  # default pixels per side of its images, not necessarily the published size
+    memory: int = 64  # approximate bytes per pixel while rendering
+    looks: tuple[str, ...] = ()  # options that `render` passes on to the painter
 
     def sample(
         self,
@@ -59,13 +61,12 @@ class World:
         start: int = 0,
         progress: Progress | None = None,
     ) -> Scenes:
-        """Scenes `start` to `start + n` of the endless stream that belongs to `seed`, the same on every machine.
+        """Scenes `start` to `start + n` of the endless stream of `seed`, the same on every machine.
 
-        A scene depends on the seed and on its number in the stream and on nothing else, so `sample(100)` is the
-        beginning of `sample(1000)`, and `sample(900, start=100)` the rest of it. Objects are drawn from
-        `combinations`, such as those of a split, or from all, with replacement: all of them make what SVIB calls the
-        omni-composition set. They are drawn a block at a time; after each, `progress` is told how many are done, of
-        how many.
+        A scene depends only on the seed and on its index in the stream, so `sample(100)` is the beginning of
+        `sample(1000)`, and `sample(900, start=100)` the rest of it. Objects are sampled with replacement from
+        `combinations`, such as those of a split, or from all; the latter gives SVIB's omni-composition set.
+        `progress(done, n)` is called after each block.
 
         >>> from alebrije import worlds
         >>> world = worlds.get("sprites")
@@ -74,30 +75,24 @@ class World:
         >>> world.sample(1, combinations=[(0, 1, 2)]).describe()
         ['green triangle medium, green triangle medium']
         """
-        table = combination_table(self.vocabulary, combinations)
-        return draw_stream(lambda generator: self.sampler.block(generator, table), n, seed, start, SAMPLE, progress)
+        allowed = check_combinations(self.vocabulary, combinations)
+        return sample_stream(lambda generator: self.sampler.block(generator, allowed), n, seed, start, SAMPLE, progress)
 
     @property
     def whole(self) -> int | None:
-        """How many scenes there are in a world of all combinations, such as dsprites; None for endless worlds."""
+        """The number of scenes in a world of all combinations, such as dsprites; None for endless worlds."""
         return self.vocabulary.size if isinstance(self.sampler, Grid) else None
 
     def grid(self, indices: Any) -> Scenes:
-        """The scenes of dSprites or rooms by their index in the original file, the last factor fastest.
+        """The scenes of dSprites or rooms at these indices of the original file, last factor fastest.
 
         >>> from alebrije import worlds
         >>> worlds.get("rooms").grid([0, 479_999]).factors[:, 0].tolist()
         [[0, 0, 0, 0, 0, 0], [9, 9, 9, 7, 3, 14]]
         """
         if not isinstance(self.sampler, Grid):
-            raise InputError(f"{self.name} is no grid of all combinations; dsprites and rooms are")
-        index = np.asarray(indices)
-        if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
-            raise InputError(f"indices must be a list of whole numbers, not {index.dtype} of shape {list(index.shape)}")
-        if index.size and not 0 <= int(index.min()) <= int(index.max()) < self.vocabulary.size:
-            raise InputError(f"indices must lie in 0..{self.vocabulary.size - 1} in {self.name}")
-        factors = np.stack(np.unravel_index(index.astype(np.int64), self.vocabulary.counts), axis=-1)
-        return self.sampler.scenes(factors[:, None])
+            raise InputError(f"{self.name} is not a grid of all combinations; dsprites and rooms are")
+        return self.sampler.scenes(combinations_at(indices, self.vocabulary.counts).numpy()[:, None])
 
     def render(
         self,
@@ -108,14 +103,14 @@ class World:
         compile: bool = False,
         **look: Any,
     ) -> Frames:
-        """Pictures and masks of scenes, `size` pixels a side (by default `World.size`), drawn and left on `device`.
+        """Images and masks of scenes, `size` pixels per side (default `World.size`), rendered and kept on `device`.
 
-        The scenes may lie on any device. They are drawn a batch at a time; after each, `progress` is told how many are
-        done, of how many. With `compile` the ray tracer goes through torch.compile: minutes for the first batch,
-        then several times faster on a GPU. `look` goes to the renderer: sprites know `path`,
-        `channels` and `masks` (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
+        The scenes may be on any device. They are rendered in batches; `progress(done, total)` is called after each.
+        With `compile` the ray tracer uses torch.compile: minutes for the first batch, then several times faster on a
+        GPU. `look` goes to the renderer: sprites accept `path`, `channels` and `masks`
+        (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
 
-        The default size is 128, or 64 in dsprites and rooms; CLEVR's own pictures are 320 x 240, COAT's 240 x 240.
+        The default size is 128, or 64 in dsprites and rooms; CLEVR's own images are 320 x 240, COAT's 240 x 240.
         """
         if scenes.vocabulary != self.vocabulary:
             raise InputError(
@@ -124,25 +119,23 @@ class World:
             )
         if "material" in self.vocabulary and scenes.position.shape[-1] != 3:
             raise InputError(f"objects of {self.name} have 3 coordinates, not {scenes.position.shape[-1]}")
-        if strange := [name for name in look if name not in self.looks]:
-            known = f"it knows {', '.join(self.looks)}" if self.looks else "it has nothing to choose"
-            raise InputError(f"the look of {self.name} has no {strange[0]!r}; {known}")
-        place = _usable(device)
-        side = self.size if size is None else whole_number(size, "size")
-        if side < 1:
-            raise InputError("size must be at least one pixel")
-        step = _evenly(len(scenes), self._at_a_time(place, side), _lanes(place, compile))
+        if unknown := [name for name in look if name not in self.looks]:
+            known = f"it has {', '.join(self.looks)}" if self.looks else "it has no options"
+            raise InputError(f"the renderer of {self.name} has no option {unknown[0]!r}; {known}")
+        target = usable_device(device)
+        side = self.size if size is None else whole_number("size", size, least=1)
+        step = _part_size(len(scenes), self._batch_size(target, side), _threads(target, compile))
         parts = [scenes[begin : begin + step] for begin in range(0, max(len(scenes), 1), step)]
         frames = []
         with fusing() if compile else nullcontext():
-            for part in _side_by_side(partial(self.painter, size=side, device=place, **look), parts, place):
+            for part in _render_parts(partial(self.painter, size=side, device=target, **look), parts, target):
                 frames.append(part)
                 if progress is not None:
                     progress(min(len(frames) * step, len(scenes)), len(scenes))
         return frames[0] if len(frames) == 1 else Frames.concatenate(frames)
 
     def images(self, scenes: Scenes, size: int | None = None, device: str | torch.device = "cpu") -> Tensor:
-        """The pictures alone, [B, 3, H, W] uint8: those of `render`, without masks where these take time to draw.
+        """The images [B, 3, H, W] uint8 of `render`, without masks where these take extra time.
 
         >>> from alebrije import worlds
         >>> world = worlds.get("sprites")
@@ -152,63 +145,51 @@ class World:
         look: dict[str, Any] = {"masks": False} if "masks" in self.looks else {}
         return self.render(scenes, size, device, **look).images
 
-    def _at_a_time(self, device: torch.device, size: int) -> int:
-        """How many images to draw at once: on a CPU what its caches hold, on a GPU what three quarters of it hold."""
+    def _batch_size(self, device: torch.device, size: int) -> int:
+        """How many images to render at once: on a CPU what fits its caches, on a GPU three quarters of its memory."""
         if device.type == "cuda" and torch.cuda.is_available():
-            # what torch keeps of earlier batches is as good as free; every part has to launch all kernels anew
-            kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-            room = (torch.cuda.mem_get_info(device)[0] + kept) * 3 // 4
+            # memory that torch has cached is free; large batches matter because each one launches all kernels
+            cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+            room = (torch.cuda.mem_get_info(device)[0] + cached) * 3 // 4
         else:
             room = 2**28 if device.type == "cpu" else 2**30
-        return int(min(_MOST_AT_A_TIME, max(1, room // (self.memory * size * size))))
+        return int(min(_MAX_BATCH, max(1, room // (self.memory * size * size))))
 
 
-def _evenly(count: int, most: int, lanes: int = 1) -> int:
-    """The largest of equal parts of `count` that hold at most `most`, as many of them in every lane.
+def _part_size(count: int, most: int, threads: int = 1) -> int:
+    """The size of equal parts of `count` images, at most `most` each, with as many parts for every thread.
 
-    A small last part costs nearly a whole one, and a lane without a part has nothing to do; but a lane for a handful
-    of images is not worth its while.
+    A small last part costs nearly as much as a whole one, and a thread without a part is idle; but a thread is not
+    worth starting for fewer than `_MIN_PER_THREAD` images.
     """
     fewest = math.ceil(count / most)
-    parts = max(fewest, min(math.ceil(fewest / lanes) * lanes, count // _WORTH_A_LANE))
+    parts = max(fewest, min(math.ceil(fewest / threads) * threads, count // _MIN_PER_THREAD))
     return max(1, math.ceil(count / max(1, parts)))
 
 
-def _lanes(device: torch.device, compile: bool) -> int:
-    """How many parts are drawn at a time: on a CPU one in each thread that torch may use."""
+def _threads(device: torch.device, compile: bool) -> int:
+    """How many parts to render at a time: on a CPU one per torch thread."""
     return 1 if device.type != "cpu" or compile or is_fusing() else torch.get_num_threads()
 
 
-def _side_by_side(draw: Callable[[Scenes], Frames], parts: list[Scenes], device: torch.device) -> Iterator[Frames]:
-    """Draw parts one after another or, on a CPU, one in each thread that torch may use.
+def _render_parts(render: Callable[[Scenes], Frames], parts: list[Scenes], device: torch.device) -> Iterator[Frames]:
+    """Render parts one after another or, on a CPU, one per torch thread.
 
     The ray tracer works on many short lists, which torch's own threads split badly.
     """
-    threads = min(_lanes(device, is_fusing()), len(parts))
+    threads = min(_threads(device, is_fusing()), len(parts))
     if threads < 2:
-        yield from map(draw, parts)
+        yield from map(render, parts)
         return
     before = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield from pool.map(draw, parts)
+            yield from pool.map(render, parts)
     finally:
         torch.set_num_threads(before)
 
 
-def _usable(device: str | torch.device) -> torch.device:
-    """A device that a user named, if there is one here."""
-    try:
-        place = torch.device(device)
-        torch.zeros(1, device=place)
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
-        if "out of memory" in str(error):
-            raise InputError(f"{device} has no memory left, not even for one number; other programs hold it") from None
-        raise InputError(f'device must be one that torch can use here, such as "cpu", not {device!r}') from None
-    return place
-
-
-# Renderers are imported when they are first used: drawing scenes needs none of them.
+# Renderers are imported on first use, because sampling scenes needs none of them.
 
 
 def _paint_sprites(scenes: Scenes, **look: Any) -> Frames:
@@ -236,8 +217,8 @@ def _paint_rooms(scenes: Scenes, **look: Any) -> Frames:
 
 
 def _clevr_many(name: str, most: int) -> World:
-    # CLEVR asks for 200 pixels of 320 x 240. Our pictures are square and as wide as those are, in the same scene, so
-    # the same part of an object's surface is 200 x (128 / 320)^2 = 32 pixels at 128 x 128.
+    # CLEVR requires 200 pixels of 320 x 240. Our square images have the same field of view in width, so the same part
+    # of an object's surface is 200 x (128 / 320)^2 = 32 pixels at 128 x 128.
     return World(name, CLEVR_MANY, Crowd(CLEVR_MANY, 3, most, size=128, least=32), _paint_solid, 128, memory=192)
 
 
@@ -277,8 +258,8 @@ def get(name: str) -> World:
     - `sprites`, `clevr`, `clevrtex`: the three of SVIB, two objects in every scene.
     - `dsprites`, `rooms`: one object, all combinations of the factors of dSprites and 3D Shapes.
     - `clevr6`, `clevr10`: CLEVR's own scenes, of 3 to 6 or to 10 objects.
-    - `coat`, `coat-correlated`: COAT's training scenes, of 3 to 6 objects on grounds of five colours; correlated, all
-      objects of a scene share colour and material and stand close together.
+    - `coat`, `coat-correlated`: COAT's training scenes, of 3 to 6 objects on grounds of five colours; in the correlated
+      world all objects of a scene share colour and material and stand close together.
 
     A world of your own is `package.module:object`, where the object is a `World`.
 
@@ -286,17 +267,17 @@ def get(name: str) -> World:
     ('color', 'shape', 'size', 'material')
     """
     if isinstance(name, str) and name not in _WORLDS and ":" in name:
-        return _of_a_stranger(name)
+        return _user_world(name)
     if not isinstance(name, str) or name not in _WORLDS:
-        raise InputError(f"there is no world {name!r}; there are {', '.join(_WORLDS)}")
+        raise InputError(f"there is no world {name!r}{did_you_mean(str(name), _WORLDS)}")
     return _WORLDS[name]
 
 
 @cache
-def _of_a_stranger(name: str) -> World:
-    """A world that someone else has written, under the name by which it was asked for."""
+def _user_world(name: str) -> World:
+    """A world that a user wrote, named by its import path."""
     module, _, attribute = name.partition(":")
-    world = object_named(module, attribute)
-    if not isinstance(world, World):  # and it is not called: the name may come from a file
+    world = import_object(module, attribute)
+    if not isinstance(world, World):  # never call it: the name may come from a file
         raise InputError(f"{name} is {type(world).__name__}, not a World")
     return replace(world, name=name)

@@ -1,0 +1,223 @@
+"""Encoder: a user's model with its preprocessing, device and batch size, called with images, returning an Encoding."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from alebrije.adapters.embeddings import Embeddings
+from alebrije.adapters.outputs import read_output
+from alebrije.adapters.preprocessing import Preprocessing, to_uint8
+from alebrije.checks import check_images, usable_device, whole_number
+from alebrije.encoding import Encoding
+from alebrije.errors import InputError
+from alebrije.fingerprint import Contents
+from alebrije.imports import first_line
+from alebrije.seeding import seeded
+from alebrije.suggest import did_you_mean
+from alebrije.train.plan import Plan
+
+DEFAULT_SIZE = 128  # pixels a side of the images that probe a model of unknown input size; worlds render this size too
+_PARTS = ("vector", "slots", "masks", "reconstruction")
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # weight dtypes that images are converted to
+
+
+class Encoder:
+    """Any model as a callable from images [B, 3, H, W], uint8 or floats in 0..1, of any size, to an `Encoding`.
+
+    Images are preprocessed and go through the model `batch` at a time, without gradients and in eval mode; each module
+    gets its mode back afterwards. Codes are float32 on the device of the images.
+
+    A model may use random numbers, as Slot Attention does. Their seed depends on the images of a batch and on `seed`:
+    the same call gives the same codes, other images get other random numbers, and torch's global generators keep their
+    state.
+
+    `name` is shown in tables and identifies what the fingerprint cannot see. `spec` is the text that named the model,
+    `plan` the plan of a model that was trained here, `layer` the submodule whose output replaces the model's.
+
+    >>> encoder = Encoder(nn.Sequential(nn.Flatten(), nn.Linear(48, 5)), preprocessing=Preprocessing(size=4))
+    >>> encoder(torch.zeros(10, 3, 64, 64, dtype=torch.uint8)).vector.shape
+    torch.Size([10, 5])
+    >>> encoder.kind, encoder.parameters
+    ('vector', 245)
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        *,
+        name: str | None = None,
+        spec: str | None = None,
+        preprocessing: Preprocessing | None = None,
+        device: str | torch.device | None = None,
+        batch: int = 64,
+        layer: str | None = None,
+        plan: Plan | None = None,
+    ) -> None:
+        if not callable(model):
+            raise InputError(f"a model must be callable with images; {type(model).__name__} is not")
+        self.model = model
+        self.name = name or spec or _model_name(model)
+        self.spec = spec
+        self.preprocessing = preprocessing or Preprocessing()
+        self.batch = whole_number("batch", batch, least=1)
+        self.layer = layer
+        self.plan = plan
+        self.contents = Contents.of(model)
+        self.modules = self.contents.modules
+        self.device = self._current_device() if device is None else self._move_to(device)
+        self._given_name = name
+        self._hooked = None if layer is None else self._submodule(layer)
+        self._sample: Encoding | None = None
+
+    def __call__(self, images: Tensor, *, seed: int = 0) -> Encoding:
+        """Encode images [B, 3, H, W]; masks and reconstructions keep the size that the model gives them."""
+        return _concatenate([self._encode(part, seed) for part in self._batches(images)])
+
+    def codes(self, images: Tensor, *, seed: int = 0) -> Tensor:
+        """Return only vectors [B, D] or slots [B, K, D]; masks of many images would fill the memory."""
+        return torch.cat([self._encode(part, seed).codes for part in self._batches(images)])
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Preprocess images and convert them to the device and dtype of the weights."""
+        dtypes = (weight.dtype for module in self.modules for weight in module.parameters())
+        dtype = next((dtype for dtype in dtypes if dtype.is_floating_point), torch.float32)
+        return self.preprocessing(images.to(self.device)).to(dtype if dtype in _DTYPES else torch.float32)
+
+    def run(self, prepared: Tensor, *, seed: int = 0) -> Any:
+        """Return the raw output of the model, or of its layer, for prepared images; any exception is an InputError."""
+        outputs: list[Any] = []
+        hook = None
+        if self._hooked is not None:
+            hook = self._hooked.register_forward_hook(lambda *arguments: outputs.append(arguments[-1]))
+        try:
+            with torch.no_grad(), _in_eval_mode(self.modules), seeded(seed, self.device):
+                output = self.model(prepared)
+        except InputError:
+            raise
+        except torch.OutOfMemoryError as error:
+            raise InputError(
+                f"{self.name} ran out of memory with {len(prepared)} images at once; use a smaller batch"
+            ) from error
+        except (Exception, SystemExit) as error:  # a user's model can raise anything
+            raise InputError(f"{self.name} failed on images {list(prepared.shape)}: {first_line(error)}") from error
+        finally:
+            if hook is not None:
+                hook.remove()
+        if self.layer is not None and not outputs:
+            raise InputError(f"{self.name} did not run its layer {self.layer!r}")
+        return outputs[-1] if outputs else output
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of everything that determines the codes: weights, classes, preprocessing, layer.
+
+        It is computed on every access, because the weights may have been trained further.
+        """
+        return self.contents.fingerprint(self.preprocessing, self.layer, name=self._given_name)
+
+    @property
+    def parameters(self) -> int:
+        """Number of learned parameters; 0 if the model has no visible torch module."""
+        weights = {id(weight): weight for module in self.modules for weight in module.parameters()}
+        return sum(weight.numel() for weight in weights.values())
+
+    @property
+    def kind(self) -> Literal["vector", "slots"]:
+        """Whether an image is encoded as one vector or as slots; found by encoding two images of noise."""
+        return "slots" if self._sample_encoding().vector is None else "vector"
+
+    @property
+    def reads_scenes(self) -> bool:
+        """Whether the model reads scenes instead of images, as SVIB's Oracle does; it then has no codes of images."""
+        return self.plan is not None and self.plan.reads_scenes
+
+    def __repr__(self) -> str:
+        return f"<Encoder {self.name}, images {self.preprocessing}, on {self.device}>"
+
+    def _batches(self, images: Tensor) -> Iterator[Tensor]:
+        images = check_images(images)
+        for first in range(0, len(images), self.batch):
+            yield images[first : first + self.batch]
+
+    def _sample_encoding(self) -> Encoding:
+        if isinstance(self.model, Embeddings):
+            return next(iter(self.model.stored.values()))
+        if self._sample is None:
+            size = self.preprocessing.size or DEFAULT_SIZE
+            self._sample = self(torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)))
+        return self._sample
+
+    def _encode(self, images: Tensor, seed: int) -> Encoding:
+        prepared = self.prepare(images)
+        encoding, _ = read_output(self.run(prepared, seed=_batch_seed(images, seed)), prepared)
+        parts = {name: getattr(encoding, name) for name in _PARTS}
+        return Encoding(**{name: None if part is None else part.to(images.device) for name, part in parts.items()})
+
+    def _current_device(self) -> torch.device:
+        """The device of the first weight, or the CPU."""
+        for module in self.modules:
+            for tensor in (*module.parameters(), *module.buffers()):
+                return tensor.device
+        return torch.device("cpu")
+
+    def _move_to(self, device: str | torch.device) -> torch.device:
+        """Move the model to a device, and return the device with its index."""
+        target = torch.empty(0, device=usable_device(device)).device
+        try:
+            for module in self.modules:
+                module.to(target)
+        except RuntimeError as error:
+            raise InputError(f"{self.name} cannot be moved to {str(device)!r}: {first_line(error)}") from None
+        return target
+
+    def _submodule(self, layer: str) -> nn.Module:
+        submodules: dict[str, nn.Module] = {
+            name: part for module in self.modules for name, part in module.named_modules() if name
+        }
+        if not submodules:
+            raise InputError(f"{self.name} has no visible layers, so it has no layer {layer!r}")
+        if layer not in submodules:
+            raise InputError(f"{self.name} has no layer {layer!r}{did_you_mean(layer, submodules)}")
+        return submodules[layer]
+
+
+def _batch_seed(images: Tensor, seed: int) -> int:
+    """A seed that depends only on the images and on `seed`."""
+    digest = hashlib.blake2b(to_uint8(images).numpy().tobytes(), digest_size=7)
+    return (int.from_bytes(digest.digest(), "big") + seed) % 2**63
+
+
+@contextmanager
+def _in_eval_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Put all modules in eval mode, and restore the mode of every submodule afterwards."""
+    modes = [(part, part.training) for module in modules for part in module.modules()]
+    for module in modules:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _concatenate(encodings: list[Encoding]) -> Encoding:
+    """Join the encodings of batches."""
+    shapes = {tuple(encoding.codes.shape[1:]) for encoding in encodings}
+    if len(shapes) > 1:
+        raise InputError(f"the model returned codes of different shapes for different batches: {sorted(shapes)}")
+    parts = {name: [getattr(encoding, name) for encoding in encodings] for name in _PARTS}
+    present = {name: tensors for name, tensors in parts.items() if all(tensor is not None for tensor in tensors)}
+    return Encoding(**{name: torch.cat(tensors) for name, tensors in present.items()})
+
+
+def _model_name(model: object) -> str:
+    for attribute in ("__qualname__", "__name__"):
+        if isinstance(name := getattr(model, attribute, None), str):
+            return name
+    return type(model).__qualname__

@@ -1,0 +1,1 @@
+"""`alebrije demo` and `alebrije toys`."""

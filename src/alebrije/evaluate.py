@@ -1,0 +1,353 @@
+"""One call from a model to an answer."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from alebrije.errors import InputError
+from alebrije.instruments import NAMES
+from alebrije.suggest import closest, did_you_mean
+
+if TYPE_CHECKING:  # loaded when something is evaluated, so that `import alebrije` is instant
+    import torch
+
+    from alebrije.report.findings import Findings
+    from alebrije.report.verdict import Verdict
+    from alebrije.results import Result, ResultTable, Value
+    from alebrije.studies.folder import ResultFolder
+    from alebrije.studies.jobs import Progress, RunSummary
+    from alebrije.studies.model import Model
+    from alebrije.studies.request import Request
+
+_MOST_ROWS = 40  # of a table that is printed unasked
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found about a model, and what else is in the same result folder.
+
+    `results` are those of the requested cells. `score` finds one number among them. `save` writes the page.
+    """
+
+    model: str
+    folder: ResultFolder
+    keys: frozenset[str]
+    summary: RunSummary
+    _temporary: Any = field(default=None, repr=False)  # a folder that lives as long as the report
+
+    @cached_property
+    def findings(self) -> Findings:
+        """Everything in the result folder, read once for the page and the terminal."""
+        from alebrije.report.findings import read_findings
+
+        return read_findings(self.folder)
+
+    @cached_property
+    def requested(self) -> Findings:
+        """The findings of the requested cells."""
+        return self.findings.only(self.keys)
+
+    @property
+    def results(self) -> list[Result]:
+        """The results of the requested cells, done and failed."""
+        return [*self.requested.results, *self.requested.failed]
+
+    def table(self, query: str | None = None) -> ResultTable:
+        """A row for each value. An InputError if the query names something that no row has."""
+        from alebrije.results import result_table
+
+        whole = result_table(self.results)
+        found = whole.where(query or "")
+        if query and not len(found) and (unmet := whole.unmet(query)):
+            raise InputError(unmet[0])
+        return found
+
+    def value(self, metric: str, **labels: Any) -> Value:
+        """The value of a metric with these labels, such as ``report.value("coat", corpus="occluded")``.
+
+        It belongs to the examined model unless `model` names a reference.
+        """
+        found = [
+            (result.cell, value)
+            for result in self.results
+            for name, value in result.values.items()
+            if name.lower() == metric.lower()
+            and all(result.cell.labels.get(label) == wanted for label, wanted in labels.items())
+        ]
+        own = [(cell, value) for cell, value in found if cell.labels.get("model") == self.model]
+        if "model" not in labels and own:
+            found = own
+        if not found:
+            raise InputError(_not_found(self.results, metric, labels))
+        if len(found) > 1:
+            some = "; ".join(str(cell) for cell, _ in found[:4])
+            raise InputError(f"{metric!r} has {len(found)} values; add labels to choose one ({some})")
+        return found[0][1]
+
+    def score(self, metric: str, **labels: Any) -> float | None:
+        """The score of a metric with these labels; None if it is null."""
+        return self.value(metric, **labels).score
+
+    def save(self, path: str | Path, *, published: bool = True) -> Path:
+        """Write the page, one HTML file, and return its path."""
+        return write_report(self.findings if published else self.folder, path, published=published)
+
+    @property
+    def verdicts(self) -> dict[str, dict[str, Verdict]]:
+        """The verdict of each instrument on the model and on the references: by model, then by instrument."""
+        from alebrije.instruments import verdicts
+
+        return verdicts(self.requested)
+
+    def __repr__(self) -> str:
+        return f"<Report on {self.model} in {self.folder.path}: {self.summary}>"
+
+    def __str__(self) -> str:
+        from alebrije.report.page import in_words
+        from alebrije.results import fit_to_width
+
+        lines = [in_words(self.verdicts), ""]
+        shown = self.table()
+        if len(shown) > _MOST_ROWS:
+            lines.append(f"{len(shown)} values; `alebrije results {shlex.quote(str(self.folder.path))}` prints them")
+        elif len(shown):
+            lines.append(fit_to_width(shown).rstrip())
+        lines += [f"failed: {result.cell}: {result.fault}" for result in self.results if result.traceback]
+        return "\n".join(lines)
+
+
+def write_report(source: Findings | ResultFolder | str | Path, out: str | Path, *, published: bool = True) -> Path:
+    """Write the report of a result folder as one HTML file and return its path.
+
+    `published` puts the papers' numbers beside ours. Failed cells and damaged files are listed on the page.
+    """
+    from alebrije.instruments import sections_of
+    from alebrije.report.page import write_page
+
+    findings = _read(source, published)
+    return write_page(findings, sections_of(findings), out)
+
+
+def write_figures(
+    source: Findings | ResultFolder | str | Path, out: str | Path, *, published: bool = True
+) -> list[Path]:
+    """Write every figure of the report as SVG and PDF into a folder and return their paths."""
+    from alebrije.instruments import sections_of
+    from alebrije.report import page
+
+    return page.write_figures(sections_of(_read(source, published)), out)
+
+
+def _read(source: Findings | ResultFolder | str | Path, published: bool) -> Findings:
+    from alebrije.report.findings import Findings, read_findings
+    from alebrije.studies.folder import ResultFolder, open_results
+
+    if isinstance(source, Findings):
+        return source
+    return read_findings(source if isinstance(source, ResultFolder) else open_results(source), published=published)
+
+
+def evaluate(
+    encoder: str | Callable[..., Any],
+    tests: str | Sequence[str] = NAMES,
+    size: Literal["tiny", "small", "paper"] = "small",
+    *,
+    out: str | Path | None = None,
+    beside: str | Sequence[str] = (),
+    device: str | torch.device | None = None,
+    pixels: int | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    batch: int = 64,
+    layer: str | None = None,
+    name: str | None = None,
+    worlds: str | Sequence[str] = (),
+    rules: str | Sequence[str] = (),
+    alphas: Sequence[float] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Report:
+    """Examine a model: any callable from images [B, 3, H, W] in 0..1 to codes, or a spec as in `adapters.load`.
+
+    Args:
+        encoder: The model, a spec such as "timm:resnet18", or a reference.
+        tests: Instruments, or names of metrics such as "coat", "snc" and "fg-ari".
+        size: How much is computed: tiny takes seconds on a CPU, small minutes; only paper is what was published.
+        out: The result folder. The same call computes only what is missing there. A temporary folder by default.
+        beside: References to examine as well: pixels, oracle, projection, noise.
+        device: Where the model runs.
+        pixels: Side of the images that the model expects.
+        mean: Per-channel mean to subtract (images in 0..1).
+        std: Per-channel standard deviation to divide by.
+        batch: Images per forward pass.
+        layer: The submodule whose output is used instead of the model's.
+        name: The name of the model in tables.
+        worlds: The worlds to test on, for instruments with several.
+        rules: For imagination: rules such as "S-A".
+        alphas: For imagination: shares of the non-core combinations that training shows.
+        workers: Processes that share the work.
+        progress: A callback for each finished cell.
+
+    A model whose scores would be meaningless is refused before anything is computed (`adapters.precheck`).
+
+    >>> import torch
+    >>> from alebrije import evaluate
+    >>> quarters = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
+    >>> report = evaluate(quarters, tests="snc", size="tiny", name="mean colours of quarters")
+    >>> 0 < report.score("snc", world="rooms") < 0.5
+    True
+    """
+    from alebrije import instruments
+    from alebrije.studies.folder import ResultFolder
+    from alebrije.studies.jobs import RunSummary, Workers
+    from alebrije.studies.references import reference
+    from alebrije.studies.request import SIZES, Request
+    from alebrije.studies.run import plan_study, precheck, run_study
+
+    if size not in SIZES:
+        raise InputError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
+    if out is not None and not str(out).strip():
+        raise InputError("out is empty; it must be the name of a folder")
+    wanted = select_tests(_as_tuple(tests))
+    loading = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
+    model = _load(encoder, name, batch, loading)
+    references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
+    request = Request(
+        size=size,
+        loaded=(model, *references),
+        worlds=_as_tuple(worlds),
+        rules=_as_tuple(rules),
+        alphas=tuple(alphas),
+        device=_device_of(model, device),
+        only_loaded=True,
+    )
+    temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
+    folder = ResultFolder(temporary.name if temporary is not None else Path(out or "."))
+    requests = _requests(request, wanted)
+    planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
+    precheck(planned, folder)
+    summary = RunSummary()
+    for study in planned:
+        summary += run_study(study, folder, Workers(workers, progress=progress))
+    keys = frozenset(job.cell.key for study in planned for job in study.jobs)
+    return Report(str(model.labels["model"]), folder, keys, summary, temporary)
+
+
+def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The instruments that tests belong to, and the wanted metrics of each; none means all.
+
+    >>> select_tests(["coat", "neurons", "snc", "fg-ari"])
+    {'analogy': ('coat',), 'neurons': (), 'grouping': ('fg-ari',)}
+    """
+    from alebrije.instruments import instruments
+    from alebrije.metrics import catalog
+
+    if not tests:
+        raise InputError("no test was requested; name instruments or metrics")
+    known = instruments()
+    owners = {metric.lower(): instrument.name for instrument in known.values() for metric in instrument.metrics}
+    selected: dict[str, list[str] | None] = {}
+    for test in tests:
+        if test in known:
+            selected[test] = None
+        elif test.lower() in owners:
+            metrics = selected.setdefault(owners[test.lower()], [])
+            if metrics is not None:
+                metrics.append(test)
+        elif test.lower() in map(str.lower, catalog()):
+            raise InputError(f"{test!r} belongs to no instrument; `alebrije score` computes it from your own arrays")
+        else:
+            raise InputError(f"there is no test {test!r}{did_you_mean(test, [*known, *owners])}")
+    return {instrument: tuple(metrics or ()) for instrument, metrics in selected.items()}
+
+
+def _requests(request: Request, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, Request]:
+    """The request to each instrument: its metrics, and rules and alphas only if it uses them."""
+    from alebrije import instruments
+
+    options = {name: instruments.get(name).options for name in wanted}
+    for option in ("rules", "alphas"):
+        if getattr(request, option) and not any(option in used for used in options.values()):
+            users = [one.name for one in instruments.instruments().values() if option in one.options]
+            raise InputError(f"{option} are for {', '.join(users)}, and the tests are {', '.join(wanted)}")
+    unused: dict[str, dict[str, Any]] = {
+        name: {option: () for option in ("rules", "alphas") if option not in used} for name, used in options.items()
+    }
+    return {name: replace(request, metrics=metrics, **unused[name]) for name, metrics in wanted.items()}
+
+
+def _load(encoder: str | Callable[..., Any], name: str | None, batch: int, loading: Mapping[str, Any]) -> Model:
+    """A reference by its name, an encoder that is loaded already, or one that is loaded here."""
+    from alebrije import adapters
+    from alebrije.adapters import Encoder
+    from alebrije.studies.model import LoadedModel
+    from alebrije.studies.references import REFERENCES, reference
+
+    if isinstance(encoder, str) and encoder in REFERENCES:
+        return reference(encoder)
+    if isinstance(encoder, str) and ":" not in encoder and (near := closest(encoder, REFERENCES)):
+        raise InputError(f"there is no model {encoder!r}; did you mean the reference {near!r}?")
+    given = {word: value for word, value in loading.items() if value is not None}
+    if isinstance(encoder, Encoder):
+        if given:
+            raise InputError(f"{encoder.name} is loaded already; pass {', '.join(given)} to adapters.load instead")
+        return LoadedModel(encoder, name or "")
+    size, labels = given.pop("pixels", None), {"layer": given.get("layer"), "input_size": loading["pixels"]}
+    loaded = adapters.load(encoder, size=size, batch=batch, name=name, **given)
+    return LoadedModel(loaded, more={label: value for label, value in labels.items() if value is not None})
+
+
+def _device_of(model: Model, device: str | torch.device | None) -> str:
+    """Where images are rendered: the model's device, or the given one for references."""
+    from alebrije.studies.model import LoadedModel
+
+    return str(model.encoder.device if isinstance(model, LoadedModel) else device or "cpu")
+
+
+def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _not_found(results: Sequence[Result], metric: str, labels: Mapping[str, Any]) -> str:
+    """The sentence about a value that is not among the results."""
+    names = sorted({name for result in results for name in result.values})
+    if not names:
+        return f"there is no value {metric!r} or any other: {len(results)} cells failed"
+    if metric in NAMES:
+        own = sorted({name for result in results if result.cell.study == metric for name in result.values})
+        return f"{metric!r} is an instrument; its values here are {', '.join(own) or 'none'}"
+    having = [one.cell for one in results if metric.lower() in {name.lower() for name in one.values}]
+    if not having:
+        return f"there is no value {metric!r}{_not_requested(results, metric) or _instead(metric, names)}"
+    for label, wanted in labels.items():
+        known = list(dict.fromkeys(name for cell in having for name in cell.labels))
+        if label not in known:
+            return f"{metric!r} has no label {label!r}{_instead(label, known)}"
+        values = list(dict.fromkeys(cell.labels[label] for cell in having if cell.labels.get(label) is not None))
+        if wanted not in values:
+            return f"there is no {metric!r} with {label}={wanted!r}{_instead(str(wanted), list(map(str, values)))}"
+    some = "; ".join(str(cell) for cell in having[:4])
+    wanted = " ".join(f"{label}={value}" for label, value in labels.items())
+    return f"{metric!r} exists, but not with {wanted} together; it exists for {some}"
+
+
+def _not_requested(results: Sequence[Result], metric: str) -> str:
+    """The end of the sentence about a metric of an instrument that no result has; empty for other names."""
+    from alebrije.instruments import instruments
+
+    for instrument in instruments().values():
+        if metric.lower() in {name.lower() for name in instrument.metrics}:
+            failed = any(result.cell.study == instrument.name and result.traceback for result in results)
+            why = "was not requested, or its cell failed" if failed else "was not requested"
+            return f" here: it belongs to {instrument.name} and {why}"
+    return ""
+
+
+def _instead(wrong: str, known: list[str]) -> str:
+    return did_you_mean(wrong, known) or f"; choose from {', '.join(known)}"

@@ -1,0 +1,65 @@
+"""The four instruments, each in a folder of its own. A fifth is one more folder and one more name here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from alebrije.errors import InputError
+from alebrije.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from alebrije.instruments.instrument import Instrument
+    from alebrije.report.findings import Findings
+    from alebrije.report.parts import Section
+    from alebrije.report.verdict import Verdict
+
+NAMES = ("analogy", "imagination", "grouping", "neurons")
+
+
+def get(name: str) -> Instrument:
+    """An instrument by its name."""
+    if name not in NAMES:
+        raise InputError(f"there is no instrument {name!r}{did_you_mean(name, NAMES)}")
+    instrument: Instrument = import_module(f"alebrije.instruments.{name}").INSTRUMENT
+    return instrument
+
+
+def instruments() -> dict[str, Instrument]:
+    """All instruments by name."""
+    return {name: get(name) for name in NAMES}
+
+
+def verdicts(findings: Findings) -> dict[str, dict[str, Verdict]]:
+    """The verdict of each instrument that has cells on each model: by model, then by instrument."""
+    from alebrije.report.sections import verdicts_of
+
+    found = {name: dict(verdicts_of(findings, name, get(name).verdict)) for name in NAMES if name in findings.studies}
+    return {model: {name: by_model[model] for name, by_model in found.items()} for model in findings.models}
+
+
+def sections_of(findings: Findings) -> list[Section]:
+    """A section for each study that has cells. A study that is not an instrument gets its tables alone."""
+    from alebrije.report.parts import Section
+    from alebrije.report.sections import full_grids
+
+    studies = findings.studies
+    others = [study for study in studies if study not in NAMES]
+    plain = [Section(study, study, grids=full_grids(findings, study)) for study in others]
+    return [*(_section(get(name), findings) for name in NAMES if name in studies), *plain]
+
+
+def _section(instrument: Instrument, findings: Findings) -> Section:
+    """The section of an instrument, completed from its record."""
+    from alebrije.report.sections import verdicts_of
+
+    return replace(
+        instrument.section(findings),
+        name=instrument.name,
+        title=instrument.title,
+        question=instrument.question,
+        verdicts=verdicts_of(findings, instrument.name, instrument.verdict),
+        rule=instrument.rule,
+        commands=findings.commands_of(instrument.name),
+    )

@@ -1,0 +1,149 @@
+"""The study of analogy: sizes, and the cells of a request (COAT, Xie et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from alebrije import adapters
+from alebrije.errors import InputError
+from alebrije.instruments.analogy.codes import VARIANTS, has_slots
+from alebrije.instruments.analogy.images import CORPORA, Corpus
+from alebrije.instruments.analogy.values import METRICS, compute_values
+from alebrije.metrics import find
+from alebrije.results import Cell
+from alebrije.results.cells import Label
+from alebrije.studies.folder import ResultFolder
+from alebrije.studies.jobs import Job
+from alebrije.studies.model import LoadedModel, Model, TrainedModel, user_encoder
+from alebrije.studies.references import REFERENCES
+from alebrije.studies.request import Request, SizeName, learns_from_images
+from alebrije.train.checkpoint import checkpoints, step_of
+from alebrije.train.plan import Plan, plan
+from alebrije.train.run_folder import read_plan
+
+TRAIN_SETS = {"coat": "iid", "coat-correlated": "correlated"}  # worlds, and their names in Table 1
+PROTOCOL = 1  # raised when values change for a reason that no other version records
+_CHECKPOINTS = "checkpoints:"  # a spec of this study alone: all checkpoints of a run
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one size of the study consists of."""
+
+    cases: int
+    pixels: int
+    reference_pixels: int  # side of the image that the reference `pixels` uses as its code
+    trained: Mapping[str, tuple[str, ...]]  # model -> worlds it is trained on, unless the request names models
+    seeds: int
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # model -> changes to its preset
+    training_images: int | None = None  # None: as in the preset of the model
+
+
+_IID = ("coat",)
+_TABLE_1 = {"ae": _IID, "beta-tcvae": _IID, "slot-attention": tuple(TRAIN_SETS), "moco": _IID}
+_LATENTS = {"latents": 256, "likelihood": "gaussian"}
+_SMALL = {"ae": _LATENTS, "beta-tcvae": {**_LATENTS, "beta": 1.0}}
+_TINY = {"ae": {"latents": 64}, "beta-tcvae": {"latents": 64}, "slot-attention": {"slots": 7, "steps": 150}}
+SIZES: Mapping[SizeName, Size] = {
+    "paper": Size(1600, 128, 128, _TABLE_1, seeds=5),
+    "small": Size(256, 128, 64, _TABLE_1, seeds=1, settings=_SMALL, training_images=20_000),
+    "tiny": Size(32, 64, 64, {}, seeds=1, settings=_TINY, training_images=256),
+}
+
+
+def jobs(folder: ResultFolder, request: Request) -> list[Job]:
+    """A cell for each model, corpus and variant of its slots."""
+    wanted = tuple(name for name in METRICS if request.wants(name))
+    if not wanted:
+        return []
+    size = SIZES[request.size]
+    corpora = [Corpus(name, size.cases, size.pixels) for name in CORPORA]
+    found = []
+    for model in _models(folder, request):
+        variants: tuple[str | None, ...] = VARIANTS if has_slots(model, size.pixels) else (None,)
+        found += [_job(folder, request, model, corpus, variant, wanted) for corpus in corpora for variant in variants]
+    return found
+
+
+def checkpoint_models(run: str | Path, device: str | None = None) -> list[Model]:
+    """The model of a run at each of its checkpoints, the oldest first, with the label `step`."""
+    folder = Path(run)
+    paths = checkpoints(folder)
+    if not paths:
+        raise InputError(f"{folder}: no run with checkpoints here; `alebrije train` makes one")
+    trained = read_plan(folder)
+    encoders = {step_of(path): adapters.load(f"checkpoint:{path}", device=device) for path in paths}
+    seed = trained.seed
+    return [LoadedModel(each, trained.model, {"seed": seed, "step": step}) for step, each in encoders.items()]
+
+
+def _models(folder: ResultFolder, request: Request) -> Iterator[Model]:
+    size = SIZES[request.size]
+    if request.only_loaded and request.worlds:
+        raise InputError(f"analogy has its own scenes and cannot use {', '.join(request.worlds)}; leave out worlds")
+    unknown = [world for world in request.worlds if world not in TRAIN_SETS]
+    if unknown:
+        raise InputError(f"analogy trains its models on {' or '.join(TRAIN_SETS)}, not {unknown[0]}")
+    train = partial(_trained, folder, request)
+    default = (*REFERENCES, *size.trained)
+    return _with_checkpoints(request).select_models(default, size.reference_pixels, train)
+
+
+def _with_checkpoints(request: Request) -> Request:
+    """The request, with the models of each spec `checkpoints:DIR` among the loaded models."""
+    specs = [name for name in request.models if name.startswith(_CHECKPOINTS)]
+    if not specs or request.only_loaded:
+        return request
+    others = tuple(name for name in request.models if name not in specs)
+    models = [checkpoint_models(spec.removeprefix(_CHECKPOINTS), request.device) for spec in specs]
+    loaded = (*(model for run in models for model in run), *request.loaded)
+    return replace(request, models=others, loaded=loaded, only_loaded=not others)
+
+
+def _trained(folder: ResultFolder, request: Request, name: str) -> Iterator[TrainedModel]:
+    """A model trained on each of its worlds with each seed."""
+    size, record = SIZES[request.size], learns_from_images(name, "analogy")
+    worlds = request.worlds or (("coat",) if request.size == "tiny" else tuple(TRAIN_SETS))
+    if not request.models:
+        worlds = tuple(world for world in worlds if world in size.trained[name])
+    for world in worlds:
+        more: dict[str, Label] = {"train_set": TRAIN_SETS[world], "model": record.name}
+        for seed in request.training_seeds(size.seeds):
+            yield TrainedModel(_plan(name, request.size, world, seed), folder, request.device, more)
+
+
+def _plan(name: str, size_name: SizeName, world: str, seed: int) -> Plan:
+    size = SIZES[size_name]
+    settings = dict(size.settings.get(name, {}))
+    if size_name == "paper" and name == "ae":  # COAT's autoencoder is its beta-TCVAE with these weights
+        name, settings = "beta-tcvae", {"beta": 0.0, "gamma": 0.0}
+    return plan(name, preset_name=size_name, world=world, seed=seed, images=size.training_images, settings=settings)
+
+
+def _job(
+    folder: ResultFolder, request: Request, model: Model, corpus: Corpus, variant: str | None, wanted: tuple[str, ...]
+) -> Job:
+    labels = {"size": request.size, **_labels(model), "corpus": corpus.name, "pixels": corpus.pixels}
+    if variant is not None:
+        labels["variant"] = variant
+    inputs = {
+        "subject": dict(model.identity),
+        "corpus": corpus.settings,
+        "variant": variant,
+        "metrics": {name: find(name).version for name in wanted},
+        "protocol": PROTOCOL,
+    }
+    cell = Cell(study="analogy", labels=labels, inputs=inputs)
+    work = partial(compute_values, folder, cell, model, corpus, variant, wanted, request.device)
+    return Job(cell, work, user_encoder(model), corpus.pixels)
+
+
+def _labels(model: Model) -> dict[str, Label]:
+    """The labels of a model, and the training set of a checkpoint that learned from one of COAT's worlds."""
+    learned = model.encoder.plan if isinstance(model, LoadedModel) else None
+    train_set = None if learned is None else TRAIN_SETS.get(learned.world)
+    return {**({} if train_set is None else {"train_set": train_set}), **model.labels}

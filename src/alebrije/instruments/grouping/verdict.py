@@ -1,0 +1,77 @@
+"""The verdict on grouping, and its thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alebrije.report.findings import Finding, first_reason
+from alebrije.report.parts import short
+from alebrije.report.sections import mean_known, titled, varied
+from alebrije.report.verdict import Verdict, at_chance, listed, means_over, no_better_than_chance, no_verdict, rounded
+from alebrije.results import Estimate
+
+ARI_GOOD = 0.8
+ARI_FAIR = 0.5  # below it, a balance of precision and recall means little
+APART = 0.1  # how far apart precision and recall must be to call groups too fine or too coarse
+RULE = (
+    f"good: FG-ARI of at least {ARI_GOOD:g}; partly: above chance, which is 0. Too fine or too coarse: precision and "
+    f"recall differ by more than {APART:g}. Neither: they do not, and FG-ARI is at least {ARI_FAIR:g}."
+)
+SCORES = {"fg-ari": "FG-ARI", "fg-arp": "precision, FG-ARP", "fg-arr": "recall, FG-ARR"}
+
+
+def judge(findings: Sequence[Finding]) -> Verdict:
+    """The verdict on one model: the mean over its cells. In a grid of slots, only cells tested as trained count."""
+    cells = tested_as_trained([finding for finding in findings if finding.estimate("fg-ari", "ari") is not None])
+    ari, precision, recall = (mean_known(cells, metric) for metric in SCORES)
+    if ari is None or ari.value is None:
+        return no_verdict("FG-ARI", first_reason(cells, "fg-ari"))
+    score = f"FG-ARI {rounded(ari.value)}"
+    known = [cell for cell in cells if cell.known("fg-ari") is not None]
+    rest = means_over(len(known), _best(cells)) + _slots(findings, cells)
+    if at_chance(ari):
+        no, unclear = "Its groups are unrelated to objects", "It is unclear whether its groups are objects"
+        return Verdict("chance", f"{no_better_than_chance(no, unclear, ari, score)}.{rest}")
+    good = ari.value >= ARI_GOOD
+    head = "It groups pixels into objects" if good else "It partly groups pixels into objects"
+    return Verdict("good" if good else "partly", f"{head} ({score}).{_side(precision, recall, ari.value)}{rest}")
+
+
+def tested_as_trained(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with as many test slots as training slots; all if there is no grid."""
+    same = [f for f in findings if f.get("train_slots") == f.get("test_slots", f.get("train_slots"))]
+    return same or list(findings)
+
+
+def _best(cells: Sequence[Finding]) -> str:
+    """The best of several settings."""
+    known = [(found.value, cell) for cell in cells if (found := cell.known("fg-ari")) is not None and found.value]
+    labels = varied([cell for _, cell in known], "world", "initial", "train_slots", "pixels")
+    labels = labels or varied([cell for _, cell in known], "test_slots")
+    if not labels:
+        return ""
+    score, best = max(known, key=lambda one: one[0] or 0.0)
+    name = titled(best, *labels).removeprefix(f"{short(best.model, 60)}: ")
+    return f"; the best is {name} with FG-ARI {rounded(float(score or 0.0))}"
+
+
+def _slots(findings: Sequence[Finding], cells: Sequence[Finding]) -> str:
+    """The numbers of test slots that the verdict is about, if several were tried."""
+    if not varied(findings, "test_slots"):
+        return ""
+    numbers = list(dict.fromkeys(str(cell.get("test_slots")) for cell in cells if cell.get("test_slots")))
+    same = all(cell.get("train_slots") == cell.get("test_slots") for cell in cells)
+    return f" Test slots: {listed(numbers)}{', as in training' if same else ''}." if numbers else ""
+
+
+def _side(precision: Estimate | None, recall: Estimate | None, ari: float) -> str:
+    """Too fine, too coarse, or neither."""
+    if precision is None or recall is None or precision.value is None or recall.value is None:
+        return ""
+    both = f"precision {rounded(precision.value)}, recall {rounded(recall.value)}"
+    apart = precision.value - recall.value
+    if apart > APART:
+        return f" Too fine: objects are split ({both})."
+    if apart < -APART:
+        return f" Too coarse: objects are merged ({both})."
+    return f" Neither too fine nor too coarse ({both})." if ari >= ARI_FAIR else ""

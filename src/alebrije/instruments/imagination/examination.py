@@ -1,0 +1,103 @@
+"""An examination: one model predicts the targets of one corpus, by itself or through a head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from alebrije.errors import InputError
+from alebrije.instruments.imagination.head import HeadSettings, ImageHead, encode_sources
+from alebrije.instruments.imagination.images import Corpus, ShownEpisodes, Subset
+from alebrije.instruments.imagination.reader import ReaderSettings
+from alebrije.results.cells import Label
+from alebrije.seeding import seeded
+from alebrije.studies.folder import ResultFolder
+from alebrije.studies.model import LoadedModel, Model, TrainedModel, plan_of
+from alebrije.train.plan import Plan
+from alebrije.train.sources import to_float
+
+ENCODER_SAW = "encoder_saw"  # a label: which combinations the encoder under a head was trained on
+ALL_COMBINATIONS, TRAINING_COMBINATIONS = "all combinations", "training combinations"  # its values
+_BATCH = 64  # images
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A model on a corpus. Without a head, the model predicts by itself."""
+
+    model: Model
+    corpus: Corpus
+    counts: Mapping[Subset, int]  # episodes
+    head: HeadSettings | None
+    reader: ReaderSettings | None  # None if no factors are read
+    wanted: tuple[str, ...]  # names of values
+    device: str
+    seed: int  # of the head
+
+    @property
+    def labels(self) -> dict[str, Label]:
+        """The labels of its cell."""
+        corpus = self.corpus
+        labels: dict[str, Label] = {"world": corpus.world, "rule": corpus.rule, "alpha": corpus.alpha}
+        labels |= {"pixels": corpus.pixels, "drawn_by": "itself" if self.head is None else "head", "seed": self.seed}
+        saw = None if self.head is None else encoder_saw(self.model, corpus)
+        return {**labels, **({} if saw is None else {ENCODER_SAW: saw}), **self.model.labels}
+
+    def episodes(self, folder: ResultFolder, subset: Subset) -> ShownEpisodes:
+        """The episodes of a subset."""
+        return self.corpus.episodes(folder, subset, self.counts[subset], self.device)
+
+    def predict(self, folder: ResultFolder, tested: Mapping[Subset, ShownEpisodes]) -> dict[Subset, Tensor]:
+        """The target images that the model predicts for some subsets: floats in 0..1 [B, 3, H, W]."""
+        if self.head is None:
+            module = _module(self.model)
+            return {subset: predict_targets(module, shown, self.device) for subset, shown in tested.items()}
+        # encode first: a model that cannot be examined fails here, before a head is trained
+        codes = {subset: encode_sources(self.model, shown) for subset, shown in tested.items()}
+        learned = [self.episodes(folder, subset) for subset in ("train", "validation")]
+        train, validation = ((encode_sources(self.model, shown), shown.target_images) for shown in learned)
+        head = ImageHead(train, validation, self.head, self.seed, self.device)
+        return {subset: head(code) for subset, code in codes.items()}
+
+
+def encoder_saw(model: Model, corpus: Corpus) -> str | None:
+    """The combinations of the world that an encoder was trained on.
+
+    None for references, for models trained elsewhere or on another world.
+    """
+    plan = plan_of(model)
+    if plan is None or plan.world != corpus.world:
+        return None
+    if plan.rule is None:
+        return ALL_COMBINATIONS
+    return TRAINING_COMBINATIONS + ("" if plan.alpha == corpus.alpha else f" of alpha {plan.alpha:g}")
+
+
+def episode_plan(model: Model) -> Plan | None:
+    """The plan of a model that learns from episodes and so predicts by itself; None for all others."""
+    plan = plan_of(model)
+    return plan if plan is not None and plan.predicts else None
+
+
+def _module(model: Model) -> nn.Module:
+    """The network of a model that predicts by itself."""
+    if isinstance(model, TrainedModel):
+        return model.module()
+    if isinstance(model, LoadedModel) and isinstance(model.encoder.model, nn.Module):
+        return model.encoder.model.eval()
+    raise InputError(f"{model.labels['model']} does not predict images by itself")
+
+
+@torch.no_grad()
+def predict_targets(module: nn.Module, episodes: ShownEpisodes, device: str) -> Tensor:
+    """The targets that a network trained on episodes predicts. Its random numbers are seeded."""
+    predicted, on = [], torch.device(device)
+    module = module.to(on)
+    for first in range(0, len(episodes), _BATCH):
+        batch = {name: to_float(tensor) for name, tensor in episodes.batch(first, _BATCH, on).items()}
+        with seeded(first, on):
+            predicted.append(module.predict(batch).float().clamp(0, 1).cpu())  # type: ignore[operator]
+    return torch.cat(predicted)

@@ -1,0 +1,142 @@
+"""The images on which neurons are examined: one object, with every combination of factors."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alebrije import data, worlds
+from alebrije.arrays import Array, Integers
+from alebrije.errors import InputError
+from alebrije.scenes import Factor, Scenes, Vocabulary
+from alebrije.studies.folder import ResultFolder
+from alebrije.studies.model import View
+from alebrije.worlds.user_worlds import user_world_inputs
+
+SEED, PIXELS = 0, 64
+_WORLDS = ("dsprites", "rooms")
+_MPI3D = "mpi3d"
+_VERSION = 1  # raised when the same settings give other images
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Images of a world with every combination, the same as from `alebrije make WORLD --n N --seed S --size P`.
+
+    MPI3D is read from a file; its rows are sampled without replacement.
+
+    >>> corpus = Corpus("dsprites", images=100)
+    >>> corpus.factor_names
+    ('shape', 'scale', 'orientation', 'position x', 'position y')
+    >>> corpus.command
+    'alebrije make dsprites --n 100 --seed 0 --size 64 --out DIR'
+    """
+
+    world: str
+    images: int
+    seed: int = SEED
+    pixels: int = PIXELS
+    file: str | None = None  # of MPI3D
+
+    @classmethod
+    def of(cls, world: str, images: int) -> Corpus:
+        """The corpus of dsprites, rooms, mpi3d:PATH or package.module:object; an InputError for other worlds."""
+        kind, _, path = world.partition(":")
+        if kind == _MPI3D:
+            if not path:
+                raise InputError("MPI3D is read from its file: give its path, as in mpi3d:FILE.npz")
+            if not Path(path).is_file():
+                raise InputError(f"there is no file {path}; mpi3d:PATH needs the released .npz file of MPI3D")
+            return cls(_MPI3D, images, file=path)
+        if world not in _WORLDS and (":" not in world or worlds.get(world).whole is None):
+            known = f"{', '.join(_WORLDS)}, mpi3d:FILE.npz, or a world of your own with the sampler Grid"
+            raise InputError(f"neurons needs a world with every combination: {known}")
+        return cls(world, images)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides the images. A file counts by its checksum, not by its path."""
+        about = {"world": self.world, "n": self.images, "seed": self.seed, "pixels": self.pixels, "version": _VERSION}
+        return about | (user_world_inputs(self.world) if self.file is None else {"checksum": self._checksum})
+
+    @property
+    def command(self) -> str:
+        """The command or the call that gives the same images."""
+        if self.file is not None:
+            return f"data.read_mpi3d({self.file!r}, rows)"
+        return f"alebrije make {self.world} --n {self.images} --seed {self.seed} --size {self.pixels} --out DIR"
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The factors and their values."""
+        if self.file is None:
+            return worlds.get(self.world).vocabulary
+        grid = data.read_mpi3d(self.file, [0], check=False)
+        factors = [Factor(name, tuple(range(count))) for name, count in zip(grid.names, grid.counts, strict=True)]
+        return Vocabulary(_MPI3D, tuple(factors))
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """The factors that vary."""
+        vocabulary = self.vocabulary
+        return tuple(name for name, count in zip(vocabulary.names, vocabulary.counts, strict=True) if count > 1)
+
+    def count(self, factor: str) -> int:
+        """The number of values of a factor."""
+        return self.vocabulary.counts[self.vocabulary.names.index(factor)]
+
+    def feature(self, name: str) -> str:
+        """The factor that the paper calls `shape` or `size`; some worlds call the size scale."""
+        return "scale" if name == "size" and "size" not in self.vocabulary.names else name
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether shape and size vary, so that pairs of them can be held out."""
+        return {self.feature("size"), self.feature("shape")} <= set(self.factor_names)
+
+    def view(self, folder: ResultFolder) -> View:
+        """The images and their scenes, rendered or read when they are first needed."""
+        arrays = self._arrays(folder)
+        return View(torch.from_numpy(arrays["images"]), self._scenes(np.asarray(arrays["factors"])))
+
+    def factors(self, folder: ResultFolder) -> Integers:
+        """The values [N, F] of the factors that vary."""
+        columns = [self.vocabulary.names.index(name) for name in self.factor_names]
+        return np.asarray(self._arrays(folder)["factors"][:, columns], dtype=np.int64)
+
+    def _arrays(self, folder: ResultFolder) -> dict[str, Array]:
+        return folder.cached({"name": f"neurons-{self.world}", **self.settings}, self._render)
+
+    def _render(self) -> Mapping[str, npt.ArrayLike]:
+        if self.file is not None:
+            total = math.prod(self.vocabulary.counts)
+            rows = np.random.default_rng(self.seed).choice(total, min(self.images, total), replace=False)
+            grid = data.read_mpi3d(self.file, rows)
+            return {"images": grid.images.numpy(), "factors": grid.factors.numpy()}
+        world = worlds.get(self.world)
+        scenes = world.sample(self.images, seed=self.seed)
+        return {"images": world.images(scenes, self.pixels).numpy(), "factors": scenes.factors[:, 0].numpy()}
+
+    def _scenes(self, factors: Integers) -> Scenes:
+        if self.file is None:
+            return worlds.get(self.world).grid(np.ravel_multi_index(tuple(factors.T), self.vocabulary.counts))
+        return Scenes.of(self.vocabulary, factors[:, None], np.zeros((len(factors), 1, 2)))
+
+    @cached_property
+    def _checksum(self) -> int:
+        """The checksum of the images, which the archive stores in its directory."""
+        assert self.file is not None
+        try:
+            with zipfile.ZipFile(self.file) as archive:
+                return archive.getinfo("images.npy").CRC
+        except (OSError, zipfile.BadZipFile, KeyError):
+            raise InputError(f"{self.file}: is damaged, or not the released .npz file of MPI3D") from None

@@ -1,0 +1,65 @@
+"""SNC on a sample of images, and the numbers of a Hinton diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from alebrije.arrays import Floats, Integers
+from alebrije.metrics import align_neurons, single_neuron_classification
+from alebrije.metrics.mutual_information import entropy, information_matrix
+
+SHOWN = 32  # neurons in a diagram
+
+
+def balanced_snc(codes: Floats, factors: Integers) -> tuple[float, dict[str, Any]]:
+    """SNC with every value of a factor equally frequent, as in the complete grids of the paper; and its details.
+
+    In a sample some values are more frequent than others, and bins of equal count would not fit even a perfect
+    neuron. So each factor is scored on as many rows of each value as its rarest value has. Neurons are aligned on all
+    rows.
+
+    >>> factors = np.random.default_rng(0).integers(0, 5, (300, 2))
+    >>> balanced_snc(factors[:, ::-1] / 5, factors)[0]
+    1.0
+    """
+    alignment = align_neurons(codes, factors)
+    answers = []
+    for column, neuron in zip(factors.T, alignment, strict=True):
+        rows = balanced_rows(column)
+        answers.append(single_neuron_classification(codes[rows][:, [neuron]], column[rows, None]))
+    details = {key: [float(getattr(each, key)[0]) for each in answers] for key in ("per_factor", "accuracy", "chance")}
+    return float(np.mean(details["per_factor"])), {**details, "alignment": alignment.tolist()}
+
+
+def balanced_rows(classes: Integers) -> Integers:
+    """The first rows of each class, as many as the rarest class has.
+
+    >>> balanced_rows(np.array([0, 1, 1, 0, 0, 2, 1, 2])).tolist()
+    [0, 1, 2, 3, 5, 7]
+    """
+    rows = [np.flatnonzero(classes == kind) for kind in np.unique(classes)]
+    fewest = min(map(len, rows))
+    return np.sort(np.concatenate([each[:fewest] for each in rows]))
+
+
+def hinton_details(codes: Floats, factors: Integers, alignment: Sequence[int]) -> dict[str, Any]:
+    """The numbers of a Hinton diagram: the information [L][F] of neurons about factors, in nats, and the alignment.
+
+    If there are many neurons, the aligned and the most informative ones are kept. `neurons` are their indices among
+    all neurons, and `alignment` has the index of each factor's neuron among those kept.
+    """
+    classes = np.stack([np.unique(column, return_inverse=True)[1] for column in factors.T], 1)
+    information = information_matrix(codes, classes, bins=20)
+    kept = np.arange(len(information))
+    if len(kept) > SHOWN:
+        strongest = [neuron for neuron in np.argsort(-information.max(1), kind="stable") if neuron not in alignment]
+        kept = np.sort(np.array([*alignment, *strongest])[: max(SHOWN, len(alignment))])
+    return {
+        "information": information[kept].tolist(),
+        "alignment": np.searchsorted(kept, alignment).tolist(),
+        "neurons": kept.tolist(),
+        "entropies": [entropy(np.bincount(column)) for column in classes.T],
+    }

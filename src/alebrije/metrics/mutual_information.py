@@ -1,0 +1,70 @@
+"""Counts and mutual information between neurons and factors, shared by MIG, MED, modularity and alignment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from alebrije.arrays import Floats, Integers
+from alebrije.errors import InputError
+
+
+def equal_width_bins(codes: Floats, bins: int) -> Integers:
+    """The bin 0..bins-1 of each value [N, L], with bins of equal width between a neuron's minimum and maximum.
+
+    A value on an edge, or less than 1e-7 of the range below it, goes to the upper bin, so that rounding does not
+    decide. A neuron that varies only by rounding is constant: all its values are in one bin.
+    """
+    if bins < 1:
+        raise InputError(f"bins must be at least 1, got {bins}")
+    low, high = codes.min(0), codes.max(0)
+    varied = high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    scaled = (codes - low) / np.where(varied, high - low, np.inf)  # 0 to 1
+    return np.asarray(np.minimum(np.floor((scaled + 1e-7) * bins), bins - 1), dtype=np.int64)
+
+
+def joint_counts(left: Integers, right: Integers) -> Floats:
+    """How often each class of `left` [N] occurs with each class of `right` [N]."""
+    rows, columns = int(left.max()) + 1, int(right.max()) + 1
+    return np.bincount(left * columns + right, minlength=rows * columns).reshape(rows, columns).astype(np.float64)
+
+
+def entropy(counts: Floats | Integers) -> float:
+    """Entropy in nats of the distribution given by `counts`, of any shape."""
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())
+
+
+def mutual_information(counts: Floats) -> float:
+    """Mutual information in nats of a table of joint counts; never below 0."""
+    rows, columns = counts.sum(1, keepdims=True), counts.sum(0, keepdims=True)
+    positive = counts > 0
+    ratio = counts * counts.sum() / (rows * columns + (rows * columns == 0))
+    return max(0.0, float((counts[positive] * np.log(ratio[positive])).sum() / counts.sum()))
+
+
+def information_matrix(codes: Floats, factors: Integers, bins: int) -> Floats:
+    """Mutual information in nats [L, F] of every neuron, in equal-width bins, with every factor."""
+    binned = equal_width_bins(codes, bins)
+    return np.array([[mutual_information(joint_counts(z, g)) for g in factors.T] for z in binned.T])
+
+
+def equal_count_table(code: Floats, classes: Integers, bins: int) -> Floats:
+    """Expected counts [bins, K] of the classes in bins of equal count, by rank of `code`.
+
+    Equal values have no order, so ties that straddle a border are divided in proportion. The table is the mean over all
+    ways to break the ties: it depends neither on chance nor on the order of the rows.
+    """
+    samples, class_count = len(code), int(classes.max()) + 1
+    order = np.argsort(code, kind="stable")
+    ranked = code[order]
+    borders = np.round(np.arange(bins + 1) * (samples / bins))
+    inside = np.minimum(borders, samples - 1).astype(np.int64)
+    first = np.searchsorted(ranked, ranked[inside], side="left")  # the ties around each border
+    last = np.searchsorted(ranked, ranked[inside], side="right")
+    stops = np.unique(np.concatenate([[0], first, last, [samples]]))
+    pieces = np.repeat(np.arange(len(stops) - 1), np.diff(stops))
+    counts = np.bincount(pieces * class_count + classes[order], minlength=(len(stops) - 1) * class_count)
+    below = np.concatenate([np.zeros((1, class_count)), counts.reshape(-1, class_count).cumsum(0)])  # at each stop
+    start, end = below[np.searchsorted(stops, first)], below[np.searchsorted(stops, last)]
+    share = ((borders - first) / (last - first))[:, None]
+    return np.diff(start + share * (end - start), axis=0)

@@ -1,0 +1,131 @@
+"""Verdicts: the marks, and the sentences that all instruments share."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from alebrije.results import Estimate
+
+Mark = Literal["good", "partly", "chance", "failed", "none"]
+
+MARGIN = 0.05  # a score at most this far above chance counts as chance, whatever its interval
+CHANCE_RULE = f"Chance: the 95 % interval contains chance, or the score is at most {MARGIN:g} above it."
+NOT_REQUESTED = "which was not requested"
+NO_BREAK = "\N{NO-BREAK SPACE}"
+SIGNS: Mapping[Mark, tuple[str, str]] = {
+    "good": ("●", "good"),
+    "partly": ("◐", "partly"),
+    "chance": ("○", "chance"),
+    "failed": ("✕", "failed"),
+    "none": ("-", "no verdict"),
+}
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A mark and a sentence or two that explain it."""
+
+    mark: Mark
+    text: str
+
+    @property
+    def sign(self) -> str:
+        """A sign that does not depend on colour."""
+        return SIGNS[self.mark][0]
+
+    @property
+    def word(self) -> str:
+        """The mark as a word."""
+        return SIGNS[self.mark][1]
+
+    @property
+    def unbroken(self) -> str:
+        """The text with a no-break space before each percent sign."""
+        return self.text.replace(" %", f"{NO_BREAK}%")
+
+
+def at_chance(score: Estimate, chance: float = 0.0) -> bool:
+    """Whether a score is no better than chance: see `CHANCE_RULE`.
+
+    >>> at_chance(Estimate(0.2, low=-0.1, high=0.5)), at_chance(Estimate(0.2)), at_chance(Estimate(0.01))
+    (True, False, True)
+    """
+    if score.value is None or score.value <= chance + MARGIN:
+        return True
+    return score.low is not None and score.low <= chance
+
+
+def no_better_than_chance(
+    no: str, unclear: str, score: Estimate, numbers: str, than: str = "than chance", chance: float = 0.0
+) -> str:
+    """The sentence `no` if the score itself is near chance, `unclear` if only its interval is; then the numbers."""
+    known = score.low is not None and score.high is not None
+    interval = f", 95 % interval {rounded(score.low or 0.0)} to {rounded(score.high or 0.0)}" if known else ""
+    if score.value is None or score.value <= chance + MARGIN:
+        above = score.low is not None and score.low > chance
+        better = f"at most {MARGIN:g} better" if above else "no better"
+        return f"{no}: {better} {than} ({numbers}{interval})"
+    return f"{unclear}: not significantly better {than} ({numbers}{interval})"
+
+
+def no_verdict(needed: str, reason: str | None = None, about: str = "") -> Verdict:
+    """A verdict that lacks a value: the value is null for a reason, or was not computed.
+
+    >>> no_verdict("skill").text
+    'No verdict: it needs skill, which was not requested.'
+    """
+    return Verdict("none", f"No verdict{about}: {reason or f'it needs {needed}, {NOT_REQUESTED}'}.")
+
+
+def over_settings(estimates: Sequence[Estimate]) -> Estimate | None:
+    """The mean over several settings, without an interval; a single estimate keeps its interval."""
+    known = [one for one in estimates if one.value is not None]
+    values = [one.value for one in known if one.value is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    return Estimate(statistics.fmean(values))
+
+
+def means_over(settings: int, more: str = "") -> str:
+    """The sentence that a verdict averages over several settings; empty for one."""
+    return f" Means over {settings} settings{more}." if settings > 1 else ""
+
+
+def rounded(score: float) -> str:
+    """A score with two decimals.
+
+    >>> rounded(0.8487), rounded(-0.00005)
+    ('0.85', '0.00')
+    """
+    return f"{round(score, 2) + 0.0:.2f}"  # adding 0 turns -0 into 0
+
+
+def percent(share: float) -> str:
+    """A share in percent.
+
+    >>> percent(0.984), percent(0.004)
+    ('98 %', '0.4 %')
+    """
+    return f"{100 * share:.1f} %" if 0 < abs(share) < 0.01 else f"{100 * share:.0f} %"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words joined by commas and "and".
+
+    >>> listed(["drop", "size", "shape"])
+    'drop, size and shape'
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def number_word(number: int) -> str:
+    """A small number as a word.
+
+    >>> number_word(7), number_word(12)
+    ('seven', '12')
+    """
+    return _NUMBERS[number] if number < len(_NUMBERS) else str(number)

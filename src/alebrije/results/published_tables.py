@@ -1,0 +1,309 @@
+"""The columns of the published tables, and how their columns, words and units map to ours. Data only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Column:
+    """The content of a column: one of `words`, any text if `words` is empty, or a number if it is None."""
+
+    words: tuple[str, ...] | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    optional: bool = False
+
+
+def _words(*words: str, optional: bool = False) -> Column:
+    return Column(words, optional=optional)
+
+
+def _number(low: float, high: float = math.inf, optional: bool = False) -> Column:
+    return Column(None, low, high, optional)
+
+
+_PERCENT, _MAYBE_PERCENT = _number(0, 100), _number(0, 100, optional=True)
+_MAYBE_VERDICT, _MAYBE_YES = _words("pass", "fail", optional=True), _words("yes", "no", optional=True)
+_VARIANTS = ("raw", "no-duplicates", "no-duplicates+no-invisible")
+_VAES = ("beta-VAE", "beta-TCVAE", "FactorVAE", "PartedVAE", "PartedVAE-ss", "WeakDE")
+_GRIDS = ("dsprites", "3dshapes", "mpi3d")
+_NEURON_METRICS = ("SNC", "NK", "MIG", "SAP", "IRS", "DCI-D", "DCI-C", "DCI-I", "MED")
+
+TABLES: Mapping[str, Mapping[str, Column]] = {
+    "coat": {
+        "model": _words("pixels", "autoencoder", "beta-TCVAE", "slot-attention", "iodine", "moco-v2"),
+        "variant": _words(*_VARIANTS, optional=True),
+        "corpus": _words("occluded", "unoccluded"),
+        "train_set": _words("iid", "correlated", optional=True),
+        "slot_structure": _MAYBE_YES,
+        "factorized_prior": _MAYBE_YES,
+        "paradigm": _words("generative", "discriminative", optional=True),
+        "ari": _MAYBE_PERCENT,
+        "ari_sem": _MAYBE_PERCENT,
+        "hn_l2": _MAYBE_VERDICT,
+        "coat_l2": _MAYBE_PERCENT,
+        "coat_l2_sem": _MAYBE_PERCENT,
+        "hn_acos": _MAYBE_VERDICT,
+        "coat_acos": _MAYBE_PERCENT,
+        "coat_acos_sem": _MAYBE_PERCENT,
+        "source": _words("Table 1"),
+    },
+    "tre": {
+        "model": _words("slot-attention", "beta-VAE"),
+        "variant": _words(*_VARIANTS, "beta=0", "beta=1", "beta=2", "beta=3"),
+        "tre": _number(0),
+        "spread": _number(0),
+        "source": _words("Table 2 (appendix D)"),
+    },
+    "svib": {
+        "environment": _words("dsprites", "clevr", "clevrtex"),
+        "task": _words("S-A", "M-A", "S-NA", "M-NA"),
+        "alpha": _number(0, 1),
+        "model": _words("I2I-CNN", "I2I-ViT", "SSM-VAE", "SSM-Slot", "Oracle"),
+        "metric": _words("lpips", "mse_ood"),
+        "value": _number(0),
+        "source": _words("Table 8", "Table 9", "Table 10", "Table 11"),
+    },
+    "slots": {"finding": _words(), "value": _number(0), "source": _words("Section 4.1", "Figure 5")},
+    "disentanglement": {
+        "dataset": _words(*_GRIDS),
+        "model": _words(*_VAES),
+        "metric": _words(*_NEURON_METRICS, "MLP", "linear"),
+        "value": _PERCENT,
+        "std": _MAYBE_PERCENT,
+        "source": _words("Table 2", "Table 7"),
+    },
+    "compositional_generalisation": {
+        "dataset": _words(*_GRIDS),
+        "model": _words(*_VAES, "MTD"),
+        "setting": _words("CG", "linear CG", "normal test set"),
+        "feature": _words("shape", "size", "both"),
+        "accuracy": _PERCENT,
+        "source": _words("Table 3"),
+    },
+    "metric_cg_correlation": {
+        "metric": _words(*_NEURON_METRICS, "DCI"),
+        "scope": _words("3dshapes", "all"),
+        "pearson": _number(-1, 1),
+        "source": _words("Table 4"),
+    },
+    "metric_toy_models": {
+        "metric": _words(*_NEURON_METRICS, "DCI"),
+        "M1": _PERCENT,
+        "M2": _PERCENT,
+        "source": _words("Table 1"),
+    },
+}
+
+_COAT, _SVIB, _SLOTS, _NEURONS = "Xie et al. 2022", "Kim et al. 2023", "Zimmermann et al. 2023", "Mahon et al. 2024"
+PAPERS: Mapping[str, str] = {
+    "coat": _COAT,
+    "tre": _COAT,
+    "svib": _SVIB,
+    "slots": _SLOTS,
+    "disentanglement": _NEURONS,
+    "compositional_generalisation": _NEURONS,
+    "metric_cg_correlation": _NEURONS,
+    "metric_toy_models": _NEURONS,
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """Maps one column of numbers in a published table to our metrics and labels."""
+
+    table: str
+    metrics: tuple[str, ...]  # our names, in any spelling
+    columns: Mapping[str, tuple[str, ...]]  # their column -> our labels for it; the first one given counts
+    needs: tuple[str, ...]  # columns that need a label of ours
+    value: str = "value"
+    only: Mapping[str, str] = field(default_factory=dict)  # their column -> required cell
+    words: Mapping[str, Mapping[Any, str]] = field(default_factory=dict)  # their column -> our word -> theirs
+    ours: Mapping[str, Any] = field(default_factory=dict)  # our label -> required value
+    assumes: Mapping[str, Any] = field(default_factory=dict)  # our label -> required value, if given
+    scale: float = 1.0  # theirs times this is ours
+    unit: str = "as printed"
+    spread: str | None = None
+    spread_is: Literal["standard error", "standard deviation", "unknown"] = "unknown"
+    runs: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+_MODEL = {"model": ("model",)}
+_MODEL_WORDS = {"model": {"ae": "autoencoder", "moco": "moco-v2"}}
+_FRACTION: dict[str, Any] = {"scale": 0.01, "unit": "percent in the paper, a fraction here"}
+_PIXELS = {"pixels": 128}  # sums over an image, and LPIPS, depend on its size
+
+_COAT_SCORE = Link(
+    "coat",
+    ("coat", "COAT, squared distance"),
+    {
+        **_MODEL,
+        "variant": ("variant",),
+        "corpus": ("corpus", "occluded"),
+        "train_set": ("train_set", "trained_on"),
+    },
+    needs=("model", "corpus"),
+    value="coat_l2",
+    spread="coat_l2_sem",
+    spread_is="standard error",
+    runs=5,
+    words={
+        **_MODEL_WORDS,
+        "corpus": {True: "occluded", False: "unoccluded", "clear": "unoccluded"},
+        "train_set": {"coat": "iid", "coat-correlated": "correlated"},
+    },
+    **_FRACTION,
+)
+_SVIB_ERROR = Link(
+    "svib",
+    ("out-of-distribution error", "mse-sum", "out-of-distribution mse-sum"),
+    {**_MODEL, "environment": ("environment", "world"), "task": ("task", "rule"), "alpha": ("alpha",)},
+    needs=("environment", "task", "alpha", "model"),
+    only={"metric": "mse_ood"},
+    # "oracle" alone is our reference; a head of ours predicts its images
+    words={"environment": {"sprites": "dsprites"}, "model": {"svib-oracle": "Oracle", "oracle": "the reference"}},
+    assumes=_PIXELS,
+    unit="squared error, summed over the channels and pixels of an image of 128 pixels a side",
+)
+_NEURON_SCORE = Link(
+    "disentanglement",
+    ("SNC", "NK", "linear", "linear accuracy", "MLP", "MLP accuracy"),
+    {**_MODEL, "dataset": ("dataset", "world"), "metric": ("metric",)},
+    needs=("dataset", "model", "metric"),
+    only={"source": "Table 2"},
+    words={
+        "dataset": {"rooms": "3dshapes", "shapes3d": "3dshapes"},
+        "metric": {"linear accuracy": "linear", "MLP accuracy": "MLP"},
+    },
+    spread="std",
+    spread_is="standard deviation",
+    runs=5,
+    **_FRACTION,
+)
+_GENERALISATION = Link(
+    "compositional_generalisation",
+    ("compositional generalisation", "compositional generalisation accuracy", "CG accuracy", "CG"),
+    {**_MODEL, "dataset": ("dataset", "world"), "setting": ("setting",), "feature": ("feature",)},
+    needs=("dataset", "model", "setting", "feature"),
+    value="accuracy",
+    words={"dataset": _NEURON_SCORE.words["dataset"]},
+    **_FRACTION,
+)
+_PREDICTION = Link(
+    "metric_cg_correlation",
+    ("correlation with generalisation", "pearson with generalisation"),
+    {"metric": ("predictor",), "scope": ("scope", "world")},
+    needs=("metric", "scope"),
+    value="pearson",
+    words={"scope": _NEURON_SCORE.words["dataset"]},
+)
+_TOY = Link(
+    "metric_toy_models",
+    ("MIG", "SAP", "DCI", "MED", "SNC", "NK"),
+    {"metric": ("metric",)},
+    needs=("metric",),
+    **_FRACTION,
+)
+_FINDING = Link("slots", (), {}, needs=(), notes=("a correlation over the whole grid of slots; no label is needed",))
+
+LINKS: tuple[Link, ...] = (
+    _COAT_SCORE,
+    replace(_COAT_SCORE, metrics=("coat-acos", "COAT, angle"), value="coat_acos", spread="coat_acos_sem"),
+    replace(
+        _COAT_SCORE,
+        metrics=("fg-ari",),
+        value="ari",
+        spread="ari_sem",
+        notes=("the paper does not say whether background pixels count; comparable papers leave them out",),
+    ),
+    Link(
+        "tre",
+        ("tre", "tree reconstruction error"),
+        {**_MODEL, "variant": ("variant",)},
+        needs=("model", "variant"),
+        value="tre",
+        assumes={"trained_on": "coat"},
+        spread="spread",
+        notes=("the paper does not specify the composition function or the meaning of ±",),
+    ),
+    _SVIB_ERROR,
+    replace(
+        _SVIB_ERROR,
+        metrics=("lpips", "out-of-distribution lpips"),
+        only={"metric": "lpips"},
+        unit="as printed, images of 128 pixels a side",
+    ),
+    _NEURON_SCORE,
+    replace(
+        _NEURON_SCORE,
+        metrics=("MIG", "SAP", "IRS", "DCI-D", "DCI-C", "DCI-I", "MED"),
+        only={"source": "Table 7"},
+        spread=None,
+        runs=None,
+    ),
+    _GENERALISATION,
+    _PREDICTION,
+    replace(_TOY, value="M1", ours={"model": "M1"}),
+    replace(_TOY, value="M2", ours={"model": "M2"}),
+    replace(
+        _FINDING,
+        metrics=("pearson(PSNR, FG-ARI)",),
+        only={"finding": "pearson(PSNR; FG-ARI) over the 15x15 K_train x K_eval grid of Slot Attention on CLEVR"},
+    ),
+    replace(
+        _FINDING,
+        metrics=("pearson(PSNR, FG-ARP)",),
+        only={"finding": "pearson(PSNR; FG-ARP) over the same grid"},
+    ),
+    replace(
+        _FINDING,
+        metrics=("pearson(PSNR, its transpose)",),
+        only={"finding": "pearson(PSNR grid; its transpose)"},
+    ),
+)
+
+# known doubts about a number: the table, the rows, and the reason
+NOTES: tuple[tuple[str, Mapping[str, str], str], ...] = (
+    (
+        "disentanglement",
+        {"dataset": "3dshapes", "metric": "SNC"},
+        "seems to be adjusted for a chance of 1/20 in size, orientation and shape, which have 8, 15 and 4 values",
+    ),
+    (
+        "disentanglement",
+        {"dataset": "mpi3d", "metric": "SNC"},
+        "seems to be adjusted for a chance of 1/33 in camera height and background, which have 3 values each",
+    ),
+    ("disentanglement", {"metric": "MLP"}, "a plain accuracy, though the caption says that chance was subtracted"),
+    ("disentanglement", {"metric": "linear"}, "a plain accuracy, though the caption says that chance was subtracted"),
+    (
+        "disentanglement",
+        {"metric": "MED"},
+        "neither with normalised columns nor the mean of D, C and I: that gives pure noise more than some values",
+    ),
+    (
+        "disentanglement",
+        {"dataset": "dsprites", "model": "WeakDE", "metric": "DCI-I"},
+        "below the accuracy of guessing, so it may not be a plain accuracy",
+    ),
+    (
+        "disentanglement",
+        {"dataset": "dsprites", "model": "WeakDE", "source": "Table 2"},
+        "disagrees with the tables of single runs in the paper's appendix",
+    ),
+    (
+        "compositional_generalisation",
+        {"feature": "shape"},
+        "the columns of shape and size look swapped compared with the paper's appendix",
+    ),
+    (
+        "compositional_generalisation",
+        {"feature": "size"},
+        "the columns of shape and size look swapped compared with the paper's appendix",
+    ),
+)

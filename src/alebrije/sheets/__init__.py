@@ -1,0 +1,1 @@
+"""Contact sheets: a few scenes, episodes or analogies on one page."""

@@ -1,0 +1,85 @@
+"""The training check: scores on held-out images or episodes while a model trains."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from alebrije.metrics import (
+    adjusted_rand_index,
+    adjusted_rand_precision,
+    adjusted_rand_recall,
+    generalisation_gap,
+    labels_from_masks,
+)
+from alebrije.models import Batch
+from alebrije.train.loop import TrainingCheck
+from alebrije.train.plan import Plan
+from alebrije.train.scene_sets import Images, Part, TaskEpisodes, TaskSources
+from alebrije.train.sources import to_float
+
+CHECK_BATCH = 64
+
+
+def training_check(plan: Plan, count: int, device: torch.device) -> TrainingCheck | None:
+    """Return the check of a plan's model on `count` items: prediction errors, or reconstruction errors and grouping."""
+    if plan.predicts:
+        inside, outside = (_episodes(plan, part, count, device) for part in ("validation", "test"))
+        return lambda model: _prediction_scores(model, inside, outside)
+    if not plan.record.reconstructs:
+        return None
+    scene_set = plan.scene_set("validation")
+    assert isinstance(scene_set, (Images, TaskSources))
+    frames = scene_set.world.render(scene_set.scenes(0, count), plan.size, device)
+    masks = frames.masks if plan.record.has_slots else None
+    return lambda model: _reconstruction_scores(model, frames.images, masks)
+
+
+def _episodes(plan: Plan, part: Part, count: int, device: torch.device) -> Batch:
+    scene_set = plan.scene_set(part)
+    assert isinstance(scene_set, TaskEpisodes)
+    return scene_set.render(scene_set.scenes(0, count), device)
+
+
+def _prediction_scores(model: nn.Module, inside: Batch, outside: Batch) -> dict[str, float]:
+    """Return mean squared errors of predicted images, summed over each image as in SVIB's Table 11, and their gap."""
+    inside_error, outside_error = (float(prediction_errors(model, batch).mean()) for batch in (inside, outside))
+    gap = generalisation_gap(inside_error, outside_error).score
+    return {"in-distribution error": inside_error, "out-of-distribution error": outside_error, "gap": gap}
+
+
+def prediction_errors(model: nn.Module, batch: Batch) -> Tensor:
+    """Return the squared error of each predicted target, summed over pixels and channels. [B]"""
+    errors = []
+    for first in range(0, len(batch["target"]), CHECK_BATCH):
+        part = {name: to_float(tensor[first : first + CHECK_BATCH]) for name, tensor in batch.items()}
+        predicted = model.predict(part)  # type: ignore[operator]
+        errors.append((predicted.float() - part["target"]).square().flatten(1).sum(1))
+    return torch.cat(errors)
+
+
+def _reconstruction_scores(model: nn.Module, images: Tensor, masks: Tensor | None) -> dict[str, float]:
+    """Return the mean squared error per pixel of reconstructions and, with true masks, the grouping scores."""
+    errors, scores = [], []
+    for first in range(0, len(images), CHECK_BATCH):
+        part = to_float(images[first : first + CHECK_BATCH])
+        encoding = model(part)
+        assert encoding.reconstruction is not None
+        errors.append((encoding.reconstruction.float() - part).square().mean((1, 2, 3)))
+        if masks is not None and encoding.masks is not None:
+            scores.append(grouping_scores(masks[first : first + CHECK_BATCH], encoding.masks))
+    names = scores[0] if scores else ()
+    grouping = {name: float(torch.cat([part[name] for part in scores]).mean()) for name in names}
+    return {"reconstruction error": float(torch.cat(errors).mean())} | grouping
+
+
+def grouping_scores(true: Tensor, masks: Tensor) -> dict[str, Tensor]:
+    """Return ARI, ARP and ARR over the objects' pixels, and ARI over all pixels. [B] each"""
+    predicted = labels_from_masks(masks).cpu()
+    true = true.cpu()
+    return {
+        "FG-ARI": adjusted_rand_index(true, predicted, ignore=0),
+        "FG-ARP": adjusted_rand_precision(true, predicted, ignore=0),
+        "FG-ARR": adjusted_rand_recall(true, predicted, ignore=0),
+        "ARI": adjusted_rand_index(true, predicted),
+    }

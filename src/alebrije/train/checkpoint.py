@@ -1,0 +1,97 @@
+"""Checkpoints: the state of a run after a step, written completely or not at all, without pickles.
+
+A run folder holds `checkpoints/step-000001000/` with `weights.safetensors` (the model), `progress.safetensors` (the
+optimizer and random states) and `step.json`. The last two checkpoints are kept, and those at multiples of `keep_every`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from alebrije.atomic import drop_leftovers, explain_write_errors, new_folder, remove_folder
+from alebrije.errors import InputError
+from alebrije.train.flat_optimizer import FlatOptimizer
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Return all complete checkpoints of a run, oldest first."""
+    paths = (folder / "checkpoints").glob("step-[0-9]*")
+    return sorted(path for path in paths if path.name[5:].isdecimal() and (path / "step.json").is_file())
+
+
+def step_of(checkpoint: Path) -> int:
+    """Return the step of a checkpoint, read from its name."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def save_checkpoint(
+    folder: Path, step: int, model: nn.Module, optimizer: FlatOptimizer, random_states: Tensor, keep_every: int = 0
+) -> Path:
+    """Save a run after `step` steps; drop all checkpoints but the last two and those at multiples of `keep_every`."""
+    path = folder / "checkpoints" / f"step-{step:09d}"
+    with explain_write_errors(folder):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path not in checkpoints(folder):
+            shutil.rmtree(path, ignore_errors=True)  # the rest of a damaged checkpoint
+        with new_folder(path) as part:
+            save_file(_portable(model.state_dict()), part / "weights.safetensors")
+            progress = _optimizer_state(model, optimizer) | {"random": random_states}
+            save_file(_portable(progress), part / "progress.safetensors")
+            (part / "step.json").write_text(json.dumps({"step": step}) + "\n")
+    for old in checkpoints(folder)[:-2]:
+        if not keep_every or step_of(old) % keep_every:
+            remove_folder(old)
+    drop_leftovers(path.parent)
+    return path
+
+
+def load_weights(path: Path, model: nn.Module) -> None:
+    """Load the weights of a checkpoint into a model."""
+    weights = _read(path / "weights.safetensors")
+    try:
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+    except RuntimeError:
+        raise InputError(f"the weights in {path} have other shapes than this model's") from None
+    if missing or unexpected:
+        name, fault = (missing[0], "is missing") if missing else (unexpected[0], "is not in this model")
+        raise InputError(f"{path} holds the weights of another model: {name} {fault}")
+
+
+def load_checkpoint(path: Path, model: nn.Module, optimizer: FlatOptimizer) -> tuple[int, Tensor]:
+    """Load a checkpoint into model and optimizer; return the step and the random states."""
+    load_weights(path, model)
+    stored = _read(path / "progress.safetensors")
+    states: dict[nn.Parameter, dict[str, Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if state := {key.split("/")[0]: stored[key] for key in stored if key.partition("/")[2] == name}:
+            states[weight] = state
+    optimizer.load_states(states)
+    try:
+        return int(json.loads((path / "step.json").read_text())["step"]), stored["random"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({error!r}); remove it to continue from the previous checkpoint") from None
+
+
+def _optimizer_state(model: nn.Module, optimizer: FlatOptimizer) -> dict[str, Tensor]:
+    names = {weight: name for name, weight in model.named_parameters()}
+    return {
+        f"{key}/{names[weight]}": value for weight, state in optimizer.states().items() for key, value in state.items()
+    }
+
+
+def _portable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        advice = "remove its folder to continue from the previous checkpoint"
+        raise InputError(f"{path} cannot be read: {error}; {advice}") from None

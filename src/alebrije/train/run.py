@@ -1,0 +1,33 @@
+"""Runs: carry out a plan in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from alebrije.train.check import training_check
+from alebrije.train.checkpoint import checkpoints, load_weights, step_of
+from alebrije.train.loop import train
+from alebrije.train.options import RunOptions
+from alebrije.train.plan import Plan
+from alebrije.train.process_group import ProcessGroup
+from alebrije.train.run_folder import claim_folder
+
+
+def run_plan(plan: Plan, folder: Path, options: RunOptions | None = None) -> nn.Module:
+    """Train the model of a plan in a folder, from its last checkpoint if there is one, and return it."""
+    options = options or RunOptions()
+    claim_folder(plan, folder)
+    group = ProcessGroup.join(torch.device(options.device))
+    model, saved = plan.new_model(), checkpoints(folder)
+    if saved and step_of(saved[-1]) == plan.recipe.steps:  # complete, so no images need rendering
+        load_weights(saved[-1], model)
+        group.leave()
+        return model.to(group.device).eval()
+    check = training_check(plan, options.check_size, group.device)
+    source = plan.source(group.device, options.workers, options.preload_progress)
+    options = replace(options, device=group.device)  # under torchrun each process has its own
+    return train(model, source, plan.recipe, folder, options, seed=plan.seed, check=check)
