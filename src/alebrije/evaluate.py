@@ -141,7 +141,7 @@ def write_figures(
     from alebrije.instruments import sections_of
     from alebrije.report import page
 
-    return page.write_figures(sections_of(_read(source, published)), out)
+    return page.write_figure_files(sections_of(_read(source, published)), out)
 
 
 def _read(source: Findings | ResultFolder | str | Path, published: bool) -> Findings:
@@ -208,7 +208,7 @@ def evaluate(
     from alebrije.studies.jobs import RunSummary, Workers
     from alebrije.studies.references import reference
     from alebrije.studies.request import SIZES, Request
-    from alebrije.studies.run import plan_study, precheck, run_study
+    from alebrije.studies.run import plan_study, precheck_models, run_study
 
     if size not in SIZES:
         raise InputError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
@@ -231,7 +231,7 @@ def evaluate(
     folder = ResultFolder(temporary.name if temporary is not None else Path(out or "."))
     requests = _requests(request, wanted)
     planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
-    precheck(planned, folder)
+    precheck_models(planned, folder)
     summary = RunSummary()
     for study in planned:
         summary += run_study(study, folder, Workers(workers, progress=progress))

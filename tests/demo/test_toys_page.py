@@ -13,7 +13,7 @@ from PIL import Image
 from alebrije import metrics, worlds
 from alebrije.cli import main
 from alebrije.demo import gallery, toys, toys_page
-from alebrije.demo.toys_page import Gallery, table_rows, write_toys_page
+from alebrije.demo.toys_page import WorldGallery, table_rows, write_toys_page
 from alebrije.results import MetricResult
 
 
@@ -98,7 +98,7 @@ def test_names_are_escaped(tables):
     from alebrije.sheets.sheet import Card, Picture
 
     text = "<script>alert(2)</script>"
-    drawn = Gallery((Card(text, ((Picture(text, np.zeros((2, 2, 3), np.uint8), text, text),),)),))
+    drawn = WorldGallery((Card(text, ((Picture(text, np.zeros((2, 2, 3), np.uint8), text, text),),)),))
     evil = {"<script>alert(1)</script>": tables["disentangled"], **{n: tables[n] for n in toys.REPRESENTATIONS}}
     maps = toys.segmentations(2, seed=0)
     page = _render(evil, {name: tables[name] for name in maps.predictions}, maps, 1, drawn)

@@ -16,8 +16,8 @@ from alebrije.sheets.sheet import (
     Card,
     Line,
     Picture,
-    Section,
     Sheet,
+    SheetSection,
     colored_mask,
     sheet_html,
     sheet_image,
@@ -29,7 +29,7 @@ from tests.sheets.page import parsed
 def sheet_with(text: str) -> Sheet:
     picture = Picture(text, np.zeros((8, 8, 3), np.uint8), text, text)
     card = Card(text, ((picture,),), (Line(((text, True), (text, False)), 1),))
-    return Sheet(text, text, (Section(text, (card,)),))
+    return Sheet(text, text, (SheetSection(text, (card,)),))
 
 
 def test_text_is_escaped() -> None:
@@ -80,7 +80,7 @@ def test_large_and_small_pictures_fit_the_png(tmp_path: Path) -> None:
         sheet = sheet_with("x")
         card = sheet.sections[0].cards[0]
         large = replace(card, rows=((replace(card.rows[0][0], pixels=np.zeros((side, side, 3), np.uint8)),),))
-        write_sheet(replace(sheet, sections=(Section("", (large,)),)), tmp_path / "sheet")
+        write_sheet(replace(sheet, sections=(SheetSection("", (large,)),)), tmp_path / "sheet")
         with Image.open(tmp_path / "sheet.png") as picture:
             assert 150 < picture.height < 500
 
@@ -90,7 +90,7 @@ def test_the_png_is_as_high_as_what_is_on_it(tmp_path: Path) -> None:
     for n in (1, 40):
         sheet = sheet_with("x")
         cards = sheet.sections[0].cards * n
-        write_sheet(replace(sheet, sections=(Section("", cards),)), tmp_path / "sheet")
+        write_sheet(replace(sheet, sections=(SheetSection("", cards),)), tmp_path / "sheet")
         with Image.open(tmp_path / "sheet.png") as picture:
             rows = np.flatnonzero((np.asarray(picture) != np.asarray(picture)[0, 0]).any((1, 2)))
             assert 10 < picture.height - rows.max() < 60
@@ -100,4 +100,4 @@ def test_a_sheet_that_few_programs_open() -> None:
     sheet = sheet_with("x")
     wide = replace(sheet.sections[0].cards[0], rows=(sheet.sections[0].cards[0].rows[0] * 5000,))
     with pytest.raises(InputError, match="show fewer rows"):
-        sheet_image(replace(sheet, sections=(Section("", (wide,) * 3),)))
+        sheet_image(replace(sheet, sections=(SheetSection("", (wide,) * 3),)))

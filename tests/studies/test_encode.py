@@ -16,7 +16,7 @@ from alebrije.studies.encode import (
     READS_SCENES,
     NotExaminedError,
     batches,
-    check_finite,
+    check_codes_finite,
     examining,
     join_codes,
 )
@@ -44,10 +44,10 @@ def test_codes_of_different_shapes_cannot_be_joined() -> None:
 
 
 def test_codes_that_are_not_finite_are_not_examined() -> None:
-    check_finite(torch.zeros(3))
+    check_codes_finite(torch.zeros(3))
     for bad in (float("nan"), float("inf")):
         with pytest.raises(NotExaminedError, match="NaN or infinite"):
-            check_finite(np.array([0.0, bad]))
+            check_codes_finite(np.array([0.0, bad]))
 
 
 def test_embeddings_of_other_images_are_not_examined() -> None:

@@ -23,7 +23,7 @@ from alebrije.studies.jobs import Job, RunSummary, Workers
 from alebrije.studies.model import LoadedModel, Model
 from alebrije.studies.references import Noise
 from alebrije.studies.request import Request
-from alebrije.studies.run import Study, plan_study, precheck, run_study
+from alebrije.studies.run import Study, plan_study, precheck_models, run_study
 
 NEURONS, GROUPING = instruments.get("neurons"), instruments.get("grouping")
 EncodeFunction = Callable[[Tensor], Tensor]
@@ -40,7 +40,7 @@ def request_for(*models: Model, metrics: tuple[str, ...] = ("mig",)) -> Request:
 def checked_run(study: Study, folder: ResultFolder, asked: Request) -> RunSummary:
     """Plan, precheck and run, as the commands do."""
     planned = plan_study(study, folder, asked)
-    precheck([planned], folder)
+    precheck_models([planned], folder)
     return run_study(planned, folder)
 
 
@@ -117,7 +117,7 @@ class TestPrecheck:
             plan_study(study, folder, request_for(model, metrics=(metric,)))
             for study, metric in ((NEURONS, "mig"), (GROUPING, "psnr"))
         ]
-        precheck(planned, folder)
+        precheck_models(planned, folder)
         assert checked == ["mine"]
 
     def test_a_model_with_the_input_size_of_the_study_passes(self, tmp_path: Path) -> None:

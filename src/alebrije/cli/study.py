@@ -66,7 +66,7 @@ class Study:
         from alebrije.studies.folder import ResultFolder
         from alebrije.studies.jobs import Workers
         from alebrije.studies.request import Request
-        from alebrije.studies.run import plan_study, precheck, run_study
+        from alebrije.studies.run import plan_study, precheck_models, run_study
 
         instrument, folder = instruments.get(self.name), ResultFolder(self.out)
         request = Request(
@@ -83,7 +83,7 @@ class Study:
         if self.dry_run:
             self._list(planned, folder, shard)
             return
-        precheck([planned], folder, shard)
+        precheck_models([planned], folder, shard)
         with cell_progress() as progress:
             summary = run_study(planned, folder, Workers(self.jobs, self.backend, shard, progress))
         note_command(folder, self.name, typed_command())

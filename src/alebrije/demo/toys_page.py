@@ -51,7 +51,7 @@ ScoreTable = dict[str, dict[str, MetricResult]]  # column -> metric -> result
 
 
 @dataclass(frozen=True)
-class Gallery:
+class WorldGallery:
     """The cards of the worlds, episodes and analogies on the page."""
 
     worlds: tuple[Card, ...] = ()
@@ -81,7 +81,7 @@ def write_toys_page(folder: Path, rows: int, track: Callable[[Iterable[str]], It
     }
     done = {name: steps[name]() for name in track(list(steps))}
     table: ScoreTable = {name: done[name] for name in inputs}
-    cards = Gallery(tuple(done[name] for name in gallery.WORLDS), done["episodes"], (done["analogy"],))
+    cards = WorldGallery(tuple(done[name] for name in gallery.WORLDS), done["episodes"], (done["analogy"],))
     representations = {name: table[name] for name in toys.REPRESENTATIONS}
     segmentations = {name: table[name] for name in maps.predictions}
     page = folder / "index.html"
@@ -172,7 +172,7 @@ def _hue(result: MetricResult, best: MetricResult) -> float | None:
 
 
 def _render(
-    representations: ScoreTable, segmentations: ScoreTable, maps: toys.Segmentations, repeats: int, cards: Gallery
+    representations: ScoreTable, segmentations: ScoreTable, maps: toys.Segmentations, repeats: int, cards: WorldGallery
 ) -> str:
     environment = Environment(
         loader=ChoiceLoader([PackageLoader("alebrije.demo"), PackageLoader("alebrije.sheets")]),

@@ -11,7 +11,7 @@ WARPS = 2  # warps per program: programs are small, and there are thousands
 
 
 @triton.jit
-def rounded(level):
+def round_level(level):
     """Round to the nearest integer level, halves to even: float32 has no fractions at 12582912 and above."""
     return tl.minimum(tl.maximum(level, 0.0), 255.0) + 12582912.0 - 12582912.0
 
@@ -68,9 +68,9 @@ def shrink(
                 blues += (tl.load(palette + before * 3 + 2) - tl.load(palette + after * 3 + 2))[:, None] * share
             valid = (row[:, None] < size) & inside[None, :]
             down = tl.load(weights + row[:, None] * canvas + line[None, :], mask=valid, other=0.0)
-            red += tl.dot(down, rounded(reds), input_precision="ieee")
-            green += tl.dot(down, rounded(greens), input_precision="ieee")
-            blue += tl.dot(down, rounded(blues), input_precision="ieee")
+            red += tl.dot(down, round_level(reds), input_precision="ieee")
+            green += tl.dot(down, round_level(greens), input_precision="ieee")
+            blue += tl.dot(down, round_level(blues), input_precision="ieee")
     pixels = images + scene * 3 * size * size + row[:, None] * size + column[None, :]
     in_image = (row[:, None] < size) & (column[None, :] < size)
     tl.store(pixels, tl.minimum(tl.maximum(red + half, 0.0), 255.0).to(tl.uint8), mask=in_image)

@@ -119,7 +119,7 @@ def as_svg_file(figure: Figure) -> str:
 
 
 def bars(given: Sequence[Bar], x_label: str, chance: float | None = 0.0, most: float | None = None) -> Figure:
-    """Horizontal bars in groups by name, one for each kind; whiskers are 95 % intervals, diamonds the papers'."""
+    """Horizontal bars in groups by name, one per kind; whiskers are 95 % intervals, diamonds the papers' numbers."""
     from matplotlib.figure import Figure
 
     names, kinds = (list(dict.fromkeys(getattr(bar, at) for bar in given)) for at in ("name", "kind"))
@@ -127,8 +127,8 @@ def bars(given: Sequence[Bar], x_label: str, chance: float | None = 0.0, most: f
     figure = Figure(figsize=(WIDTH, 0.9 + 0.42 * len(names) * max(1.0, 0.62 * len(kinds))), layout="constrained")
     axes = figure.add_subplot(xlabel=x_label, ylim=(len(names) - 0.5, -0.5))
     for bar in given:
-        place, kind = names.index(bar.name), kinds.index(bar.kind)
-        y = place - 0.4 + (kind + 0.5) * height
+        row, kind = names.index(bar.name), kinds.index(bar.kind)
+        y = row - 0.4 + (kind + 0.5) * height
         color = COLORS[kind % len(COLORS)]
         if bar.score.value is None:
             axes.text(chance or 0.0, y, " n/a", va="center", color=SOFT, fontsize=8)
@@ -179,9 +179,9 @@ def lines(
         axes.set_yscale("log")
         for ticks in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
             ticks(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
-    places = sorted({point.x for points in given.values() for point in points})
-    if len(places) <= 8:
-        axes.set_xticks(places, [f"{place:g}" for place in places])
+    ticks_at = sorted({point.x for points in given.values() for point in points})
+    if len(ticks_at) <= 8:
+        axes.set_xticks(ticks_at, [f"{x:g}" for x in ticks_at])
     if published and any(published.values()):
         axes.plot([], [], "o", color="none", markeredgecolor=SOFT, markersize=9, label="published")
     figure.legend(loc="outside lower center", ncols=2, fontsize=8)
@@ -191,7 +191,7 @@ def lines(
 def heat_map(
     values: npt.NDArray[np.float64], rows: Sequence[Any], columns: Sequence[Any], y_label: str, x_label: str, name: str
 ) -> Figure:
-    """A grid of numbers [R, C] as colours with the numbers written in; what is not a number stays empty."""
+    """A grid of numbers [R, C] as colours with the numbers written in; NaN stays empty."""
     from matplotlib.figure import Figure
 
     count = max(len(rows), len(columns))
@@ -208,7 +208,7 @@ def heat_map(
         np.ma.masked_invalid(values),
         cmap="cividis",
         vmin=low,
-        vmax=max(high, low + 0.02 * max(1.0, abs(low))),  # lest next to nothing look like much
+        vmax=max(high, low + 0.02 * max(1.0, abs(low))),  # so that tiny differences do not look large
         edgecolors="white",
         linewidth=0.5,
     )
@@ -268,7 +268,7 @@ def hinton_figure(
 
 
 def dots(given: Sequence[Bar], x_label: str, limits: tuple[float, float] = (-1.05, 1.05)) -> Figure:
-    """Scores as dots with their intervals, the papers' as diamonds."""
+    """Scores as dots with their intervals, the papers' numbers as diamonds."""
     from matplotlib.figure import Figure
 
     names, kinds = (list(dict.fromkeys(getattr(bar, at) for bar in given)) for at in ("name", "kind"))
@@ -285,8 +285,8 @@ def dots(given: Sequence[Bar], x_label: str, limits: tuple[float, float] = (-1.0
             axes.plot(bar.score.value, y, marker, color=color, markersize=6)
         if bar.published is not None and bar.published.value is not None:
             axes.plot(bar.published.value, y, "D", color="white", markeredgecolor=ACCENT, markersize=6, zorder=5)
-    for place in range(len(names)):
-        axes.axhline(place, color=LINE, linewidth=0.6, zorder=0)
+    for row in range(len(names)):
+        axes.axhline(row, color=LINE, linewidth=0.6, zorder=0)
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(axis="y", length=0)
     handles = [

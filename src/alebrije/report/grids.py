@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from alebrije.report.findings import Finding, Findings
-from alebrije.report.parts import Entry, Grid, slug
+from alebrije.report.parts import Entry, ReportTable, slug
 from alebrije.results import Estimate
 from alebrije.results.compare import SIZE
 from alebrije.results.estimates import difference, includes_zero
@@ -31,7 +31,7 @@ class ScoreWords:
     small_print: Callable[[Finding, str], str] = lambda finding, metric: ""
 
 
-def score_grids(findings: Findings, study: str, words: ScoreWords) -> list[Grid]:
+def score_grids(findings: Findings, study: str, words: ScoreWords) -> list[ReportTable]:
     """One table for each family of values. Rows are findings; columns are labels and metrics."""
     grids = []
     for number, (metrics, family) in enumerate(_families(findings.of(study)), 1):
@@ -51,11 +51,11 @@ def score_grids(findings: Findings, study: str, words: ScoreWords) -> list[Grid]
         hints = {metric: _hint(family, metric, words) for metric in metrics}
         title = "Scores" if number == 1 else _named(metrics)
         hints = {name: hint for name, hint in hints.items() if hint}
-        grids.append(Grid(slug(study, "scores", number), title, (*labels, *metrics), tuple(rows), note, hints))
+        grids.append(ReportTable(slug(study, "scores", number), title, (*labels, *metrics), tuple(rows), note, hints))
     return grids
 
 
-def published_grid(findings: Findings, study: str) -> Grid | None:
+def published_grid(findings: Findings, study: str) -> ReportTable | None:
     """Our values beside the papers' numbers for the same thing; None if there are none."""
     own = findings.of(study)
     labels = _labels(own)
@@ -72,7 +72,7 @@ def published_grid(findings: Findings, study: str) -> Grid | None:
         return None
     names = (*labels, "metric", "ours", "published", "ours - published", "may be chance", "source", "notes")
     used = [at for at, name in enumerate(names) if name == "ours" or any(row[at].text for row in rows)]
-    return Grid(
+    return ReportTable(
         slug(study, "published"),
         "Beside the published numbers",
         tuple(names[at] for at in used),

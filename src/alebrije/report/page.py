@@ -88,7 +88,7 @@ def in_words(verdicts: Mapping[str, Mapping[str, Verdict]]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def write_figures(sections: Sequence[Section], out: str | Path) -> list[Path]:
+def write_figure_files(sections: Sequence[Section], out: str | Path) -> list[Path]:
     """Write every figure of the report as SVG and PDF into a folder and return their paths."""
     folder = Path(out)
     written = []
@@ -222,13 +222,13 @@ def _duration(seconds: float) -> str:
 def _machines(findings: Findings) -> list[tuple[str, str]]:
     everything = (*findings.results, *findings.failed)
     machines = dict.fromkeys(result.machine for result in everything)
-    told = [
+    shown = [
         f"{one.device}, {one.platform}, Python {one.python}, torch {one.torch or 'unknown'}"
         for one in list(machines)[:4]
     ]
-    told += [f"and {len(machines) - 4} more"] if len(machines) > 4 else []
+    shown += [f"and {len(machines) - 4} more"] if len(machines) > 4 else []
     versions = dict.fromkeys(result.library_version for result in everything)
-    return [("machine", "; ".join(told)), ("alebrije", ", ".join(versions))] if told else []
+    return [("machine", "; ".join(shown)), ("alebrije", ", ".join(versions))] if shown else []
 
 
 def _failure(result: Result) -> Failure:

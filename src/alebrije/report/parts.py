@@ -154,7 +154,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Grid:
+class ReportTable:
     """A table that can be sorted by each column. `footnotes` are numbered from 1."""
 
     name: str
@@ -188,9 +188,9 @@ class Section:
     question: str = ""
     verdicts: Sequence[tuple[str, Verdict]] = ()
     charts: Sequence[Chart] = ()
-    front: Sequence[Grid] = ()  # tables before the pictures
+    front: Sequence[ReportTable] = ()  # tables before the pictures
     galleries: Sequence[Gallery] = ()
-    grids: Sequence[Grid] = ()
+    grids: Sequence[ReportTable] = ()
     remarks: Sequence[str] = ()
     rule: str = ""
     commands: Sequence[str] = ()

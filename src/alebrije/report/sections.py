@@ -12,7 +12,7 @@ from alebrije.arrays import Array, Bytes
 from alebrije.report.charts import Bar
 from alebrije.report.findings import Finding, Findings
 from alebrije.report.grids import ScoreWords, published_grid, score_grids
-from alebrije.report.parts import MOST_SIDE, Gallery, Grid, Shot, Strip, short, slug
+from alebrije.report.parts import MOST_SIDE, Gallery, ReportTable, Shot, Strip, short, slug
 from alebrije.report.verdict import NOT_REQUESTED, Verdict, listed, over_settings
 from alebrije.results import Estimate
 from alebrije.sheets.sheet import picture_of
@@ -22,7 +22,7 @@ MOST_LINES = 12  # in one chart
 CASES = 3  # in one gallery
 
 
-def full_grids(findings: Findings, study: str, words: ScoreWords = ScoreWords()) -> list[Grid]:  # noqa: B008
+def full_grids(findings: Findings, study: str, words: ScoreWords = ScoreWords()) -> list[ReportTable]:  # noqa: B008
     """The published numbers, if there are any, and all scores."""
     beside = published_grid(findings, study)
     return [*([beside] if beside is not None else []), *score_grids(findings, study, words)]

@@ -105,15 +105,15 @@ def as_latex(columns: Sequence[str], rows: Sequence[Row]) -> str:
 def as_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Aligned columns of plain text."""
     names, cells, right = text_cells(columns, rows)
-    return align([[name] for name in names], [[[cell] for cell in line] for line in cells], right)
+    return align_cells([[name] for name in names], [[[cell] for cell in line] for line in cells], right)
 
 
 def text_cells(columns: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[list[str]], list[bool]]:
-    """The headings and cells of a table as plain text, and which columns are right-align."""
+    """The headings and cells of a table as plain text, and which columns are right-aligned."""
     return *_escaped_cells(columns, rows, visible), _right_aligned(columns, rows)
 
 
-def align(
+def align_cells(
     names: Sequence[Lines], cells: Sequence[Sequence[Lines]], right: Sequence[bool], above: Sequence[Lines] = ()
 ) -> str:
     """Aligned columns of plain text; a heading or cell can have several lines.

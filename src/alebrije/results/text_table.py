@@ -9,7 +9,18 @@ from typing import Any
 
 from alebrije.results.compare import PUBLISHED
 from alebrije.results.estimates import Estimate
-from alebrije.results.formats import CHANCE, WITHIN, Lines, Row, align, as_text, cell_text, heading, text_cells, visible
+from alebrije.results.formats import (
+    CHANCE,
+    WITHIN,
+    Lines,
+    Row,
+    align_cells,
+    as_text,
+    cell_text,
+    heading,
+    text_cells,
+    visible,
+)
 from alebrije.results.tables import ResultTable
 
 WIDTH = 100
@@ -238,7 +249,7 @@ def wrap_cells(
         [[cell] if number else _lines(cell, room) for cell, number, room in zip(line, right, tight, strict=True)]
         for line in cells
     ]
-    return align([_lines(name, room) for name, room in zip(names, tight, strict=True)], body, right, above)
+    return align_cells([_lines(name, room) for name, room in zip(names, tight, strict=True)], body, right, above)
 
 
 def _widened(widths: Sequence[int], wanted: Sequence[int], spare: int) -> tuple[list[int], int]:

@@ -17,7 +17,7 @@ from alebrije.data.datasets import SETTINGS, SIZE, SPLITS, Dataset, datasets_for
 from alebrije.errors import InputError
 from alebrije.scenes import Scenes, Vocabulary, rule
 from alebrije.scenes.rules import Move, Rule, Update
-from alebrije.sheets.sheet import Card, Line, Picture, Section, Sheet, colored_mask, picture_of
+from alebrije.sheets.sheet import Card, Line, Picture, Sheet, SheetSection, colored_mask, picture_of
 
 _WHOSE = {"self": "its own", "other": "the other's"}
 _MASKS = "In a mask, each object has the colour and number of its line of text."
@@ -90,7 +90,7 @@ def _refuse(options: dict[str, Any], why: str) -> None:
 
 def _world_sheet(parts: dict[str, Dataset], n: int) -> Sheet:
     sections = [
-        Section(part, scene_cards(_sides(dataset.arrays(0, n), dataset.world))) for part, dataset in parts.items()
+        SheetSection(part, scene_cards(_sides(dataset.arrays(0, n), dataset.world))) for part, dataset in parts.items()
     ]
     first = next(iter(parts.values()))
     vocabulary = worlds.get(first.world).vocabulary
@@ -147,7 +147,7 @@ def _folder_sheet(folder: Path, n: int) -> Sheet:
     is_dataset = any((folder / name).is_file() for name in ("manifest.json", SETTINGS))
     parts = [] if is_dataset else [folder / part for part in SPLITS if (folder / part).is_dir()]
     contents = [(path.name, *_read(path, n)) for path in parts] if parts else [("", *_read(folder, n))]
-    sections = tuple(Section(title, scene_cards(sides)) for title, sides, _ in contents)
+    sections = tuple(SheetSection(title, scene_cards(sides)) for title, sides, _ in contents)
     _, sides, kind = contents[0]
     height, width = sides[0].images.shape[-2:]
     about = [f"{kind}, {width} x {height} pixels.", *_remarks(sides[0].scenes.vocabulary)]
@@ -274,7 +274,7 @@ def _analogy_sheet(n: int, size: int, seed: int) -> Sheet:
         "B - A + C = D: B is A plus some objects, and D is C plus the same objects. Below are the hard negatives: D "
         f"with one thing wrong. Seed {seed}, {size} x {size} pixels."
     )
-    return Sheet("analogies", note, (Section("", analogy_cards(worlds.analogies("clevr", n, seed), size)),))
+    return Sheet("analogies", note, (SheetSection("", analogy_cards(worlds.analogies("clevr", n, seed), size)),))
 
 
 def analogy_cards(cases: worlds.Analogies, size: int) -> tuple[Card, ...]:

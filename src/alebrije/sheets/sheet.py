@@ -90,7 +90,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Section:
+class SheetSection:
     """Cards under a heading."""
 
     title: str
@@ -103,7 +103,7 @@ class Sheet:
 
     title: str
     note: str
-    sections: tuple[Section, ...]
+    sections: tuple[SheetSection, ...]
 
 
 def object_color(number: int) -> tuple[int, int, int]:

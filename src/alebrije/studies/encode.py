@@ -42,7 +42,7 @@ def examining(model: Model, expected: str = "") -> Iterator[None]:
         raise
 
 
-def check_finite(codes: Tensor | Array) -> None:
+def check_codes_finite(codes: Tensor | Array) -> None:
     """Raise a NotExaminedError if some codes are NaN or infinite."""
     if not bool(torch.as_tensor(codes).isfinite().all()):
         raise NotExaminedError(NOT_FINITE)
@@ -78,13 +78,13 @@ def scene_arrays(scenes: Scenes) -> dict[str, Array]:
     >>> from alebrije import worlds
     >>> world = worlds.get("sprites")
     >>> scenes = world.sample(3)
-    >>> scenes_from_arrays(world.vocabulary, scene_arrays(scenes) | {"images": np.zeros(3)}).equals(scenes)
+    >>> stored_scenes(world.vocabulary, scene_arrays(scenes) | {"images": np.zeros(3)}).equals(scenes)
     True
     """
     return {f"{_PREFIX}{name}": tensor.cpu().numpy() for name, tensor in scenes.tensors()}
 
 
-def scenes_from_arrays(vocabulary: Vocabulary, arrays: Mapping[str, Array]) -> Scenes:
+def stored_scenes(vocabulary: Vocabulary, arrays: Mapping[str, Array]) -> Scenes:
     """The scenes whose fields are among the arrays; other arrays are ignored."""
     fields: dict[str, Any] = {
         name.removeprefix(_PREFIX): np.array(array) for name, array in arrays.items() if name.startswith(_PREFIX)

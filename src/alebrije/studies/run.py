@@ -57,7 +57,7 @@ def plan_study(study: Study, folder: ResultFolder, request: Request) -> PlannedS
     return PlannedStudy(study, request, tuple(jobs))
 
 
-def precheck(planned: Iterable[PlannedStudy], folder: ResultFolder, shard: tuple[int, int] = (1, 1)) -> None:
+def precheck_models(planned: Iterable[PlannedStudy], folder: ResultFolder, shard: tuple[int, int] = (1, 1)) -> None:
     """Check each user's model that has missing cells, once; an InputError if its scores would be meaningless."""
     jobs = [job for each in planned for job in in_shard(each.jobs, shard) if job.encoder is not None]
     missing = {cell.key for cell in folder.store.missing([job.cell for job in jobs])} if jobs else set()

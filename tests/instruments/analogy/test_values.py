@@ -18,7 +18,7 @@ from alebrije.studies.encode import READS_SCENES
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import LoadedModel, TrainedModel
 from alebrije.studies.request import Request
-from alebrije.studies.run import plan_study, precheck
+from alebrije.studies.run import plan_study, precheck_models
 from alebrije.train.plan import plan
 from tests.instruments.analogy.models import Constant, MeanColours
 from tests.instruments.analogy.running import Results, results_of_model, score
@@ -109,7 +109,7 @@ def test_constant_codes_fail_the_precheck_and_are_null(folder: ResultFolder) -> 
     model = LoadedModel(adapters.load(Constant()))
     planned = plan_study(INSTRUMENT, folder, Request(size="tiny", loaded=(model,), only_loaded=True))
     with pytest.raises(InputError, match="it returns the same codes for all images"):
-        precheck([planned], folder)
+        precheck_models([planned], folder)
     values = {name: value for name, value in planned.jobs[0].work().items() if isinstance(value, Value)}
     for metric in ("coat", "tre"):
         assert values[metric].score is None

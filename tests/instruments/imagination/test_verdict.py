@@ -9,7 +9,14 @@ import pytest
 
 from alebrije.instruments.imagination import INSTRUMENT
 from alebrije.instruments.imagination.section import section
-from alebrije.instruments.imagination.verdict import FACTOR_RIGHT, RULE, FactorAccuracy, Scores, judge, verdict_on
+from alebrije.instruments.imagination.verdict import (
+    FACTOR_RIGHT,
+    RULE,
+    FactorAccuracy,
+    ImaginationScores,
+    judge,
+    verdict_on,
+)
 from alebrije.report.findings import Findings, read_findings
 from alebrije.results import Cell, Estimate, Result, Value
 from alebrije.results.cells import Label
@@ -36,7 +43,7 @@ def test_right_and_wrong_factors_are_named() -> None:
         "shape": FactorAccuracy(sure(0.41), sure(0.95)),
         "material": FactorAccuracy(sure(0.7), sure(0.96)),
     }
-    verdict = verdict_on(Scores(sure(0.6), factors, FactorAccuracy(sure(0.76), sure(0.97))))
+    verdict = verdict_on(ImaginationScores(sure(0.6), factors, FactorAccuracy(sure(0.76), sure(0.97))))
     assert verdict.mark == "partly"
     assert verdict.text == (
         "It partly imagines new combinations (skill 0.60; 76 % of the factors are right on new combinations, 97 % on "
@@ -58,14 +65,14 @@ def test_right_and_wrong_factors_are_named() -> None:
 )
 def test_marks_at_the_thresholds(skill: float, accuracy: float | None, mark: str) -> None:
     overall = None if accuracy is None else FactorAccuracy(sure(accuracy))
-    verdict = verdict_on(Scores(sure(skill), overall=overall))
+    verdict = verdict_on(ImaginationScores(sure(skill), overall=overall))
     assert verdict.mark == mark
     if mark == "chance":
         assert "no better than the best constant image" in verdict.text
 
 
 def test_an_uncertain_skill_is_called_unclear() -> None:
-    verdict = verdict_on(Scores(Estimate(0.4, low=-0.2, high=1.0)))
+    verdict = verdict_on(ImaginationScores(Estimate(0.4, low=-0.2, high=1.0)))
     assert verdict.mark == "chance"
     assert "unclear whether it imagines new combinations: not significantly better than the best" in verdict.text
 
@@ -75,7 +82,7 @@ def test_novelty_is_not_the_cause_of_factors_wrong_on_seen_combinations() -> Non
         "shape": FactorAccuracy(sure(0.27), sure(0.3)),
         "size": FactorAccuracy(sure(0.4), sure(0.9)),
     }
-    text = verdict_on(Scores(sure(0.5), factors)).text
+    text = verdict_on(ImaginationScores(sure(0.5), factors)).text
     assert "Size is wrong on new combinations (40 % on new, 90 % on seen)." in text
     also = "Shape is also wrong on seen combinations, so novelty is not the cause (27 % on new, 30 % on seen)."
     assert also in text
@@ -83,21 +90,21 @@ def test_novelty_is_not_the_cause_of_factors_wrong_on_seen_combinations() -> Non
 
 def test_a_model_wrong_on_seen_combinations_does_not_partly_imagine() -> None:
     factors = {name: FactorAccuracy(sure(0.3), sure(0.4)) for name in ("shape", "size")}
-    verdict = verdict_on(Scores(sure(0.5), factors))
+    verdict = verdict_on(ImaginationScores(sure(0.5), factors))
     assert verdict.mark == "partly"
     assert verdict.text.startswith("It predicts part of the image but not the factors, on new and on seen")
 
 
 def test_accuracies_are_relative_to_true_images() -> None:
     overall = FactorAccuracy(sure(0.75), sure(0.78), sure(0.8))
-    verdict = verdict_on(Scores(sure(0.9), {"shape": FactorAccuracy(sure(0.55), None, sure(0.6))}, overall))
+    verdict = verdict_on(ImaginationScores(sure(0.9), {"shape": FactorAccuracy(sure(0.55), None, sure(0.6))}, overall))
     assert verdict.mark == "good"
     assert "; 80 % can be read from true images" in verdict.text
     assert "Shape is right (55 %)" in verdict.text
 
 
 def test_without_scores_there_is_no_verdict(tmp_path: Path) -> None:
-    assert verdict_on(Scores()).text == "No verdict: it needs skill, which was not requested."
+    assert verdict_on(ImaginationScores()).text == "No verdict: it needs skill, which was not requested."
     null = Value(score=None, reason="the codes are NaN")
     findings = findings_of(tmp_path, ({"model": "a"}, {"skill": null, "out-of-distribution error": null}))
     verdict = judge(findings.of("imagination"))

@@ -20,7 +20,7 @@ from alebrije.instruments.analogy.images import ROLES, ROLES_WITH_SCENES, Corpus
 from alebrije.instruments.analogy.long_codes import Codes, collect_codes
 from alebrije.metrics import drop_duplicate_slots, drop_invisible_slots, labels_from_masks
 from alebrije.metrics.coat import row_blocks
-from alebrije.studies.encode import NotExaminedError, batches, check_finite, examining, join_codes
+from alebrije.studies.encode import NotExaminedError, batches, check_codes_finite, examining, join_codes
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import LoadedModel, Model, TrainedModel, View
 from alebrije.studies.references import Oracle
@@ -76,7 +76,7 @@ def apply_variant(encoded: CorpusCodes, variant: str | None) -> Mapping[str, Cod
     """The codes of each role after a variant has replaced some slots by the blank slot, the mean of all slots."""
     for codes in encoded.codes.values():
         for rows in row_blocks(codes.shape):
-            check_finite(codes[rows])
+            check_codes_finite(codes[rows])
     if variant in (None, "raw"):
         return encoded.codes
     if variant not in VARIANTS:

@@ -14,7 +14,7 @@ from alebrije import worlds
 from alebrije.arrays import Array
 from alebrije.metrics.coat import HARD_NEGATIVES
 from alebrije.scenes import Scenes
-from alebrije.studies.encode import scene_arrays, scenes_from_arrays
+from alebrije.studies.encode import scene_arrays, stored_scenes
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import View
 
@@ -71,4 +71,4 @@ def _view(arrays: Mapping[str, Array], role: str) -> View:
     if role == PIXEL:
         return View(images)
     own = {name: array[ROLES_WITH_SCENES.index(role)] for name, array in arrays.items() if name != "images"}
-    return View(images, scenes_from_arrays(worlds.get("coat").vocabulary, own), torch.from_numpy(own["masks"]))
+    return View(images, stored_scenes(worlds.get("coat").vocabulary, own), torch.from_numpy(own["masks"]))

@@ -14,7 +14,7 @@ from alebrije.report import sections
 from alebrije.report.charts import Point, bars, lines
 from alebrije.report.findings import Finding, Findings
 from alebrije.report.grids import ScoreWords
-from alebrije.report.parts import Chart, Entry, Gallery, Grid, Section, Shot, Strip, short, slug
+from alebrije.report.parts import Chart, Entry, Gallery, ReportTable, Section, Shot, Strip, short, slug
 from alebrije.report.sections import images_in, shot, titled, varied
 from alebrije.report.verdict import percent
 from alebrije.results.formats import visible
@@ -88,7 +88,7 @@ def _checkpoint_charts(findings: Sequence[Finding]) -> list[Chart]:
     return [Chart(slug(_NAME, "checkpoints"), "COAT over training", words, draw)]
 
 
-def _negatives_grid(findings: Sequence[Finding]) -> list[Grid]:
+def _negatives_grid(findings: Sequence[Finding]) -> list[ReportTable]:
     """The hard negatives that each model passes."""
     tested = {finding: tests for finding in last_checkpoints(findings) if (tests := negative_tests(finding))}
     if not tested:
@@ -101,7 +101,7 @@ def _negatives_grid(findings: Sequence[Finding]) -> list[Grid]:
         own += [Entry(text := str(finding.get(label, "")), text.lower() or None) for label in labels]
         rows.append((*own, *(_test_entry(tests.get(name)) for name in names)))
     columns = ("model", *labels, *(visible(name) for name in names))
-    return [Grid(slug(_NAME, "negatives"), "Hard negatives", columns, tuple(rows), _NEGATIVES)]
+    return [ReportTable(slug(_NAME, "negatives"), "Hard negatives", columns, tuple(rows), _NEGATIVES)]
 
 
 def _test_entry(test: NegativeTest | None) -> Entry:

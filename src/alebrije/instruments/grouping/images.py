@@ -12,7 +12,7 @@ import torch
 
 from alebrije import worlds
 from alebrije.errors import InputError
-from alebrije.studies.encode import scene_arrays, scenes_from_arrays
+from alebrije.studies.encode import scene_arrays, stored_scenes
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import View
 from alebrije.worlds.user_worlds import user_world_inputs
@@ -48,7 +48,7 @@ class Corpus:
         arrays = folder.cached(self.settings, partial(_render, self, device))
         vocabulary = worlds.get(self.world).vocabulary
         images, masks = (torch.from_numpy(arrays[name]) for name in ("images", "masks"))
-        return View(images, scenes_from_arrays(vocabulary, arrays), masks)
+        return View(images, stored_scenes(vocabulary, arrays), masks)
 
 
 def _render(corpus: Corpus, device: str) -> Mapping[str, npt.ArrayLike]:

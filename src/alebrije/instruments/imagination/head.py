@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from alebrije.instruments.imagination.images import ShownEpisodes
 from alebrije.models.head import PartsHead, pixel_points
 from alebrije.seeding import seeded
-from alebrije.studies.encode import batches, check_finite, examining, join_codes
+from alebrije.studies.encode import batches, check_codes_finite, examining, join_codes
 from alebrije.studies.model import Model
 
 Examples = tuple[Tensor, Tensor]  # codes of sources, and target images uint8 [B, 3, H, W]
@@ -60,7 +60,7 @@ def encode_sources(model: Model, episodes: ShownEpisodes) -> Tensor:
     with examining(model):
         encoded = [model.encode(batch).codes.detach().float().cpu() for batch in batches(episodes.view, _ENCODE_BATCH)]
     codes = join_codes(encoded)
-    check_finite(codes)
+    check_codes_finite(codes)
     return codes.flatten(1) if codes.ndim == 3 and codes.shape[1] > _MOST_SLOTS else codes
 
 

@@ -15,7 +15,7 @@ from alebrije import worlds
 from alebrije.checks import whole_number
 from alebrije.models import Batch
 from alebrije.scenes import Scenes
-from alebrije.studies.encode import scene_arrays, scenes_from_arrays
+from alebrije.studies.encode import scene_arrays, stored_scenes
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import View
 from alebrije.train.scene_sets import known_factors, known_floats
@@ -55,7 +55,7 @@ class Corpus:
         whole_number("the number of episodes", count, least=1)
         arrays = folder.cached(self.settings(subset, count), partial(_render, self, subset, count, device))
         task = self.task
-        source = scenes_from_arrays(task.world.vocabulary, arrays)
+        source = stored_scenes(task.world.vocabulary, arrays)
         source_images, target_images = (torch.from_numpy(arrays[name]) for name in ("source", "target"))
         return ShownEpisodes(source, task.apply(source), source_images, target_images)
 

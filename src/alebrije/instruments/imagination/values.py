@@ -141,7 +141,7 @@ def _skill(errors: Floats, constant: float, details: Mapping[str, Any]) -> Value
 
 
 def _mean_score(cases: Floats, least: float, details: Mapping[str, Any]) -> Value:
-    """The mean of a score of which 1 is the best. Such scores are not in the catalog of metrics."""
+    """The mean of a score whose best value is 1 and that the catalog of metrics does not have."""
     record = replace(find("mse-sum"), direction="higher", range=(least, 1.0))
     return mean_value(record, cases, noun="episodes", details=dict(details))
 

@@ -46,7 +46,7 @@ class FactorAccuracy:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ImaginationScores:
     """The scores of one model that its verdict depends on: means over worlds, rules and alphas."""
 
     skill: Estimate | None = None
@@ -63,10 +63,10 @@ def judge(findings: Sequence[Finding]) -> Verdict:
     return verdict_on(_scores(findings))
 
 
-def _scores(findings: Sequence[Finding]) -> Scores:
+def _scores(findings: Sequence[Finding]) -> ImaginationScores:
     cells = [f for f in findings if f.estimate(OUT_ERROR, SKILL, ACCURACY) is not None or factor_names([f])]
     accuracies = {name: factor_accuracy(cells, name) for name in factor_names(cells)}
-    return Scores(
+    return ImaginationScores(
         skill=mean_known(cells, SKILL),
         factors={name: accuracy for name, accuracy in accuracies.items() if accuracy is not None},
         overall=factor_accuracy(cells, "factor"),
@@ -106,7 +106,7 @@ def _errors(findings: Sequence[Finding]) -> tuple[float, float] | None:
     return new.value, same.value
 
 
-def verdict_on(scores: Scores) -> Verdict:
+def verdict_on(scores: ImaginationScores) -> Verdict:
     """The verdict on these scores."""
     skill = None if scores.skill is None else scores.skill.value
     factors = [scores.overall] if scores.overall is not None else list(scores.factors.values())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from alebrije.arrays import Floats
 from alebrije.instruments.neurons.images import Corpus
-from alebrije.studies.encode import batches, check_finite, examining
+from alebrije.studies.encode import batches, check_codes_finite, examining
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import Model
 
@@ -55,7 +55,7 @@ class EncodedCorpus:
         """The codes of all images; slots are averaged."""
         settings = {"name": "codes", "version": _VERSION, "subject": self.identity, "images": self.corpus.settings}
         arrays = self.folder.cached(settings, self._encode)
-        check_finite(arrays["codes"])
+        check_codes_finite(arrays["codes"])
         return Codes(np.asarray(arrays["codes"], dtype=np.float64), int(arrays["slots"]) or None)
 
     def _encode(self) -> Mapping[str, npt.ArrayLike]:
