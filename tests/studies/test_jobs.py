@@ -234,9 +234,10 @@ def test_without_ray_the_message_says_how_to_install_it(tmp_path: Path, monkeypa
 def ray() -> Iterator[None]:
     """A cluster of one machine with two processes."""
     module = pytest.importorskip("ray")
-    # workers need to import this module
-    runtime = {"env_vars": {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}}
-    module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=runtime)
+    with pytest.MonkeyPatch.context() as patch:
+        # workers inherit this and can import this module; Ray's own way, runtime_env, hangs if a path has a space
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *sys.path]))
+        module.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     module.shutdown()
 
