@@ -65,8 +65,8 @@ class TestPython:
     @pytest.mark.parametrize(
         ("spec", "sentence"),
         [
-            ("resnet18", "'resnet18' names no model; a model is package.module:object, timm:NAME"),
-            ("tests.adapters.user_models:", "names no model"),
+            ("resnet18", "there is no model 'resnet18'; a spec is one of package.module:object, timm:NAME"),
+            ("tests.adapters.user_models:", "there is no model"),
             ("weights.pt", "for a file of weights, name a function that makes the model and loads them"),
             (
                 "tests.adapters.user_models:Netwrok",

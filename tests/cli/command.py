@@ -12,7 +12,7 @@ from pathlib import Path
 
 from alebrije.cli import main
 
-PROGRESS = re.compile(r"\[\d+/\d+\] [\w-]+")
+PROGRESS = re.compile(r"\[\d+/\d+\] [\w-]+")  # a line of progress of `alebrije score`
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,18 @@ class Outcome:
     """Exit code and output of a command; `complaints` are the lines on standard error that are not progress."""
 
     code: int
-    table: str
+    out: str
     progress: list[str]
     complaints: list[str]
 
     @classmethod
-    def of(cls, code: int, out: str, err: str) -> Outcome:
+    def of(cls, code: int, out: str, err: str, progress_line: re.Pattern[str] = PROGRESS) -> Outcome:
         lines = err.splitlines()
-        progress = [line for line in lines if PROGRESS.fullmatch(line)]
+        progress = [line for line in lines if progress_line.fullmatch(line)]
         return cls(code, out, progress, [line for line in lines if line not in progress])
 
 
-def call(*arguments: str | Path) -> Outcome:
+def call(*arguments: object, progress_line: re.Pattern[str] = PROGRESS) -> Outcome:
     """Run the command in this process; only SystemExit is caught."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -39,7 +39,7 @@ def call(*arguments: str | Path) -> Outcome:
             main([str(argument) for argument in arguments])
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    return Outcome.of(code, out.getvalue(), err.getvalue())
+    return Outcome.of(code, out.getvalue(), err.getvalue(), progress_line)
 
 
 def call_for_real(*arguments: str | Path) -> Outcome:

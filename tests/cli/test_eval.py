@@ -19,7 +19,7 @@ from alebrije.studies.encode import READS_SCENES
 from alebrije.train.options import RunOptions
 from alebrije.train.plan import plan
 from alebrije.train.run import run_plan
-from tests.cli.running import csv_rows, exit_code
+from tests.cli.running import check_mistake, csv_rows, exit_code
 
 MODELS = """
 import torch
@@ -285,12 +285,13 @@ def test_a_reference_keeps_its_name(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "oracle is a reference, so --name has no effect." in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("two_files")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["eval", "pixels", "--tests", "cote", "--out", "x"], "there is no test 'cote'; did you mean 'coat'?"),
         (["eval", "pixels", "--beside", "nois", "--out", "x"], "there is no reference 'nois'; did you mean 'noise'?"),
-        (["eval", "nothing", "--out", "x"], "'nothing' names no model; a model is"),
+        (["eval", "nothing", "--out", "x"], "there is no model 'nothing'; a spec is one of"),
         (["eval", "pixels", "--jobs", "0", "--out", "x"], "--jobs must be at least 1"),
         (["eval", "pixels", "--batch", "0", "--out", "x"], "--batch must be at least 1, not 0"),
         (["eval", "pixels", "--pixels", "-3", "--out", "x"], "--pixels must be at least 1, not -3"),
@@ -314,17 +315,5 @@ def test_a_reference_keeps_its_name(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["eval", "pixels", "--tests", "snc", "--out", "file/x"], "file/x: cannot be written"),
     ],
 )
-def test_mistakes_end_in_one_sentence(
-    arguments: list[str],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "mine.py").write_text("")
-    assert exit_code(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert sentence in line
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine.py"]
+def test_mistakes_end_in_one_sentence(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_mistake(arguments, sentence, capsys)

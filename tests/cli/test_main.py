@@ -13,7 +13,7 @@ from tests.cli.command import call
 def test_version() -> None:
     outcome = call("version")
     assert outcome.code == 0
-    assert outcome.table == f"alebrije {alebrije.__version__}\n"
+    assert outcome.out == f"alebrije {alebrije.__version__}\n"
     assert importlib.metadata.version("alebrije") == alebrije.__version__
 
 
@@ -35,5 +35,5 @@ def test_no_arguments_name_the_commands() -> None:
 def test_help(arguments: tuple[str, ...]) -> None:
     outcome = call(*arguments)
     assert outcome.code == 0
-    assert "score" in outcome.table
+    assert "score" in outcome.out
     assert outcome.complaints == []

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from filecmp import dircmp
 from pathlib import Path
 from typing import Any
@@ -26,29 +26,14 @@ from alebrije.cli import main
 from alebrije.data import datasets
 from alebrije.data.datasets import Dataset, scenes_from_arrays, write_dataset
 from alebrije.scenes.placement import place_at_once
+from tests.cli.command import Outcome, call
 
 PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [\d.]+ images/s")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    progress: list[str]
-    complaints: list[str]
-
-
 def make(*arguments: Any) -> Outcome:
-    """The command in this process; only an orderly exit is caught."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main(["make", *map(str, arguments)])
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    lines = err.getvalue().splitlines()
-    progress = [line for line in lines if PROGRESS.fullmatch(line)]
-    return Outcome(code, out.getvalue(), progress, [line for line in lines if line not in progress])
+    """Run the command in this process; catch only SystemExit."""
+    return call("make", *arguments, progress_line=PROGRESS)
 
 
 def refusal(*arguments: Any) -> str:
@@ -398,11 +383,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("sprites", "--n", 0), "--n must be at least 1, got 0"),
-            (("sprites", "--n", -3), "--n must be at least 1, got -3"),
-            (("sprites", "--size", 7), "--size must be at least 8, got 7"),
+            (("sprites", "--n", 0), "--n must be at least 1, not 0"),
+            (("sprites", "--n", -3), "--n must be at least 1, not -3"),
+            (("sprites", "--size", 7), "--size must be at least 8, not 7"),
             (("sprites", "--size", 100_000), "size must be 8 to 1024 pixels"),
-            (("sprites", "--workers", 0), "--workers must be at least 1, got 0"),
+            (("sprites", "--workers", 0), "--workers must be at least 1, not 0"),
             (("sprites", "--seed", -1), "seed must be at least 0, not -1"),
             (("sprites/S-A", "--alpha", 1.5), "alpha must be a number from 0 to 1"),
             (("sprites/S-A", "--alpha", "nan"), "alpha must be a number from 0 to 1"),

@@ -21,8 +21,8 @@ OUT = ["--out", "x"]
         (["eval", "m", *OUT, "--std", "a", "b", "c"], "--std needs three numbers, not 'a b c'"),
         (["study", "neurons", *OUT, "--alphas", "x"], "--alphas needs numbers, not 'x'"),
         (["train", "ae", *OUT, "--save_every", "x"], "--save-every needs a whole number, not 'x'"),
-        (["eval", "m", *OUT, "--batch"], "--batch needs a whole number, not nothing"),
-        (["eval", "m", "--out"], "--out needs a file or folder, not nothing"),
+        (["eval", "m", *OUT, "--batch"], "--batch needs a whole number"),
+        (["eval", "m", "--out"], "--out needs a file or folder"),
         (["eval", "m", *OUT, "--size", "huge"], "--size must be one of tiny, small, paper, not 'huge'"),
         (["eval"], "eval needs SPEC and --out; `alebrije eval --help` explains them"),
         (

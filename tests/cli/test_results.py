@@ -8,7 +8,7 @@ import pytest
 
 import alebrije
 from alebrije.cli import main
-from tests.cli.running import exit_code
+from tests.cli.running import check_mistake, exit_code
 from tests.test_evaluate import Colour
 
 
@@ -38,6 +38,7 @@ def test_folders_with_nothing_to_compare(
     assert "first and second have no value in common" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("two_files")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -50,17 +51,5 @@ def test_folders_with_nothing_to_compare(
         (["report", "x"], "x: no results here"),
     ],
 )
-def test_mistakes_end_in_one_sentence(
-    arguments: list[str],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "mine.py").write_text("")
-    assert exit_code(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert sentence in line
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine.py"]
+def test_mistakes_end_in_one_sentence(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_mistake(arguments, sentence, capsys)

@@ -146,10 +146,10 @@ def desk(tmp_path: Path) -> Desk:
 class TestEachKindOfFile:
     def test_the_table_names_every_metric(self, scored: Callable[[str], Scored], kind: str) -> None:
         outcome = scored(kind).outcome
-        first_words = {line.split()[0] for line in outcome.table.splitlines() if line.strip()}
+        first_words = {line.split()[0] for line in outcome.out.splitlines() if line.strip()}
         assert first_words >= EXPECTED[kind]
-        assert f"{kind}.npz" in outcome.table
-        assert "result.json" in outcome.table
+        assert f"{kind}.npz" in outcome.out
+        assert "result.json" in outcome.out
         assert outcome.complaints == []
 
     def test_progress_counts_the_metrics(self, scored: Callable[[str], Scored], kind: str) -> None:
@@ -333,7 +333,7 @@ class TestNotANumber:
         assert "without its weights" in result["reason"]
         assert result["details"]["per_image"] == [None] * 4
         assert result["interval"] is None
-        row = next(line for line in scored("images").outcome.table.splitlines() if line.startswith("lpips"))
+        row = next(line for line in scored("images").outcome.out.splitlines() if line.startswith("lpips"))
         assert row.split()[1] == "null"
         assert "without its weights" in row
 
@@ -396,7 +396,7 @@ class TestChoice:
         outcome = desk.score(neurons(), "--metrics", "irs", "mig", "--bootstrap", "0")
         assert outcome.code == 0
         assert outcome.progress == ["[1/2] irs", "[2/2] mig"]
-        assert "snc" not in outcome.table
+        assert "snc" not in outcome.out
 
     @pytest.mark.parametrize(
         ("name", "metric"),
@@ -457,14 +457,14 @@ class TestChoice:
         arrays = {name: analogies()[name] for name in "abcd"}
         outcome = desk.score(arrays, "--metrics", "coat", "--bootstrap", "0")
         assert outcome.code == 0
-        assert "no hard negatives" in outcome.table
+        assert "no hard negatives" in outcome.out
 
     def test_hard_negatives_are_in_the_table(self, desk: Desk) -> None:
         arrays = analogies()
         passed = desk.score(arrays, "--metrics", "coat", "--bootstrap", "0")
         failed = desk.score({**arrays, "negatives.size": arrays["d"]}, "--metrics", "coat", "--bootstrap", "0")
-        assert "passes every hard negative" in passed.table
-        assert "fails size" in failed.table
+        assert "passes every hard negative" in passed.out
+        assert "fails size" in failed.out
 
 
 class TestBootstrap:
@@ -620,7 +620,7 @@ class TestBadInput:
             assert len(outcome.complaints) == 1, outcome.complaints
             assert outcome.complaints[0].startswith("alebrije: file.npz: ")
             assert word in outcome.complaints[0]
-            assert outcome.table == ""
+            assert outcome.out == ""
         assert old.read_text() == "old"
         assert sorted(os.listdir(desk.folder)) == ["file.npz", "old.json"]
 
@@ -690,7 +690,7 @@ def test_parts_without_a_value_are_shown_as_null(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", codes=np.random.default_rng(0).normal(size=(40, 2)), factors=np.zeros((40, 2), int))
     outcome = call("score", tmp_path / "x.npz", "--metrics", "dci", "med")
     assert outcome.code == 0
-    assert outcome.table.count("I null") == 2
+    assert outcome.out.count("I null") == 2
 
 
 class TestOut:
@@ -738,7 +738,7 @@ class TestOut:
         assert outcome.code == 1
         (sentence,) = outcome.complaints
         assert "No space left" in sentence
-        assert "written to" not in outcome.table
+        assert "written to" not in outcome.out
         assert out.read_text() == "old"
         assert sorted(os.listdir(desk.folder)) == ["file.npz", "x.json"]
 
@@ -758,7 +758,7 @@ class TestPrinting:
     def test_names_are_printed_literally(self, desk: Desk, name: str) -> None:
         outcome = desk.score(neurons(), *CHEAP, name=name)
         assert outcome.code == 0
-        assert name in outcome.table
+        assert name in outcome.out
 
     @pytest.mark.parametrize("name", ["[red]x.npz", "[/].npz"])
     def test_names_are_complained_about_literally(self, tmp_path: Path, name: str) -> None:
@@ -773,7 +773,7 @@ class TestPrinting:
         arrays = {**analogies(), "negatives.[/red]": analogies()["d"]}
         outcome = desk.score(arrays, "--metrics", "coat", "--bootstrap", "0")
         assert outcome.code == 0
-        assert "fails [/red]" in outcome.table
+        assert "fails [/red]" in outcome.out
 
     def test_a_name_that_is_no_text(self, desk: Desk) -> None:
         name = os.fsdecode(b"\xff.npz")
@@ -786,7 +786,7 @@ class TestPrinting:
             assert len(outcome.complaints) == 1
 
     def test_numbers_in_the_table_are_those_of_the_file(self, scored: Callable[[str], Scored]) -> None:
-        for line in scored("segmentations").outcome.table.splitlines():
+        for line in scored("segmentations").outcome.out.splitlines():
             words = line.split()
             if words and words[0] in EXPECTED["segmentations"]:
                 result = scored("segmentations").results[words[0]]
@@ -800,15 +800,15 @@ class TestMetrics:
     def test_metrics_lists_the_catalog(self) -> None:
         outcome = call("metrics")
         assert outcome.code == 0
-        first_words = [line.split()[0] for line in outcome.table.splitlines() if line and not line.startswith(" ")]
+        first_words = [line.split()[0] for line in outcome.out.splitlines() if line and not line.startswith(" ")]
         assert [word for word in first_words if word in metrics.catalog()] == list(metrics.catalog())
         for record in metrics.catalog().values():
-            assert ", ".join(record.inputs) in outcome.table
+            assert ", ".join(record.inputs) in outcome.out
 
     def test_a_narrow_terminal_cuts_no_word(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes the output for a terminal
         monkeypatch.setenv("COLUMNS", "100")
-        shown = call("metrics").table
+        shown = call("metrics").out
         assert max(map(len, shown.splitlines())) <= 100
         assert "…" not in shown
         printed = set(shown.split())
@@ -816,7 +816,7 @@ class TestMetrics:
             assert {record.name, *record.title.split(), *record.cites.split()} <= printed
 
     def test_score_help_names_the_keys(self) -> None:
-        text = call("score", "--help").table
+        text = call("score", "--help").out
         for word in ("codes", "factors", "factor_names", "true", "pred", "masks", "negatives.", "--bootstrap", "--out"):
             assert word in text
 

@@ -14,7 +14,7 @@ import pytest
 
 from alebrije.cli import main
 from alebrije.results import Store
-from tests.cli.running import csv_rows, exit_code
+from tests.cli.running import check_mistake, csv_rows
 
 COMMAND = ["study", "neurons", "--size", "tiny", "--models", "oracle", "noise", "--metrics", "SNC", "MIG", "--out", "s"]
 
@@ -78,6 +78,7 @@ def test_a_killed_study_ends_with_the_same_results(tmp_path: Path) -> None:
     assert not Store(tmp_path / "killed" / "cells").problems()
 
 
+@pytest.mark.usefixtures("two_files")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -97,17 +98,5 @@ def test_a_killed_study_ends_with_the_same_results(tmp_path: Path) -> None:
         (["study", "neurons", "--out", "x", "--rules", "S-A"], "neurons has no rules"),
     ],
 )
-def test_mistakes_end_in_one_sentence(
-    arguments: list[str],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "mine.py").write_text("")
-    assert exit_code(arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert sentence in line
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine.py"]
+def test_mistakes_end_in_one_sentence(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_mistake(arguments, sentence, capsys)

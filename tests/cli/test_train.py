@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import re
@@ -12,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +20,16 @@ from safetensors.torch import load_file
 from torch._dynamo.exc import TorchDynamoException
 
 from alebrije.atomic import folder_lock
-from alebrije.cli import main
 from alebrije.train import RunOptions, checkpoints
 from alebrije.train.plan import Plan, plan
 from alebrije.train.run_folder import read_plan
+from tests.cli import command
+from tests.cli.command import Outcome
 
 PROGRESS = re.compile(r"\[\d+/\d+\] .*|.* on \S+, (cpu|cuda|mps)(, from step \d+)?")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    progress: list[str]
-    complaints: list[str]
-
-
-def call(*arguments: Any) -> Outcome:
-    """Run the command in this process; catch only an orderly exit."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main([*map(str, arguments)])
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    lines = err.getvalue().splitlines()
-    progress = [line for line in lines if PROGRESS.fullmatch(line)]
-    return Outcome(code, out.getvalue(), progress, [line for line in lines if line not in progress])
+call = partial(command.call, progress_line=PROGRESS)
 
 
 def train(model: str, folder: Path, *arguments: Any) -> Outcome:

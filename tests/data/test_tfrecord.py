@@ -88,12 +88,12 @@ class TestRecords:
         path = tmp_path / "a.tfrecords"
         write_tfrecord(path, RECORDS, kind)
         path.write_bytes(path.read_bytes() + b"x" * size)
-        fault(path)
+        assert fault(path)
         write_tfrecord(path, [np.random.default_rng(0).bytes((1 << 16) - 16 - 11 - 5)], kind)
         content = path.read_bytes()
         for more in range(10):  # wherever the stream ends within what is read at a time
             path.write_bytes(content + b"x" * (more + 1))
-            fault(path)
+            assert fault(path)
 
     @pytest.mark.parametrize("start", [-1, 0.5, "1", True, None])
     def test_a_start_that_is_no_number_of_a_record(self, tmp_path: Path, start: Any) -> None:
@@ -130,9 +130,9 @@ class TestRecords:
         harmless = range(3, 10) if kind == "gzip" else range(0)  # flags, time and system in the GZIP header
         for offset in set(range(len(content))) - set(harmless):
             path.write_bytes(content[:offset] + bytes([content[offset] ^ 0x41]) + content[offset + 1 :])
-            fault(path)
+            assert fault(path)
 
-    def test_training_checkf_reads_a_changed_record_but_not_a_changed_length(self, tmp_path: Path) -> None:
+    def test_check_off_reads_a_changed_record_but_not_a_changed_length(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tfrecords"
         content = bytearray(framed(b"one") + framed(b"two"))
         content[12] ^= 1

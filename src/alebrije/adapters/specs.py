@@ -75,7 +75,7 @@ def load(
     if not (kind and colon and rest):
         is_weights = Path(spec).suffix in (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
         hint = "; for a file of weights, name a function that makes the model and loads them" if is_weights else ""
-        raise InputError(f"{spec!r} names no model; a model is {FORMS}{hint}")
+        raise InputError(f"there is no model {spec!r}; a spec is one of {FORMS}{hint}")
     if kind == "embeddings" and (given != Preprocessing() or layer is not None):
         raise InputError("embeddings are codes, not a model, so size, mean, std and layer do not apply")
     model, known, plan = _load_model(kind, rest)

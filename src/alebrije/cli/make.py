@@ -52,7 +52,7 @@ class Make:
         """Render what is missing and print the speed."""
         for name, value, least in (("n", self.n, 1), ("workers", self.workers, 1), ("size", self.size, 8)):
             if value < least:
-                raise InputError(f"--{name} must be at least {least}, got {value}")
+                raise InputError(f"--{name} must be at least {least}, not {value}")
         from alebrije.cli.progress import image_progress
         from alebrije.data.datasets import check_split_folders, datasets_for, write_dataset
 

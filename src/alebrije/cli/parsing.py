@@ -55,7 +55,8 @@ def _bad_value(event: Any, typed: Sequence[str], known: Mapping[str, type]) -> s
 def _no_value(event: Any, typed: Sequence[str], known: Mapping[str, type]) -> str:
     """An option without its value."""
     flag = event.argument.lowered.name_or_flags[-1]
-    return f"{flag} needs {_kind(event.argument)}, not {' '.join(map(repr, _after(flag, typed))) or 'nothing'}"
+    words = " ".join(map(repr, _after(flag, typed)))
+    return f"{flag} needs {_kind(event.argument)}{f', not {words}' if words else ''}"
 
 
 def _bad_choice(event: Any, typed: Sequence[str], known: Mapping[str, type]) -> str:

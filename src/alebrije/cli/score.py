@@ -38,9 +38,9 @@ class Score:
     def run(self) -> None:
         """Read the file, score it, print the scores and write them."""
         if self.bootstrap is not None and (self.bootstrap < 0 or self.bootstrap == 1):
-            raise InputError(f"--bootstrap must be 0 or at least 2, got {self.bootstrap}")
+            raise InputError(f"--bootstrap must be 0 or at least 2, not {self.bootstrap}")
         if self.seed < 0:
-            raise InputError(f"--seed must be at least 0, got {self.seed}")
+            raise InputError(f"--seed must be at least 0, not {self.seed}")
         if self.out is not None:
             self._check_out(self.out)
         from alebrije.atomic import write_atomically

@@ -40,9 +40,9 @@ class Show:
     def run(self) -> None:
         """Make the sheet, write both files and print their paths."""
         if self.n < 1:
-            raise InputError(f"--n must be at least 1, got {self.n}")
+            raise InputError(f"--n must be at least 1, not {self.n}")
         if self.n > _MOST_SHOWN:
-            raise InputError(f"--n must be at most {_MOST_SHOWN}, got {self.n}")
+            raise InputError(f"--n must be at most {_MOST_SHOWN}, not {self.n}")
         from alebrije.sheets.contact_sheet import contact_sheet
         from alebrije.sheets.sheet import sheet_paths, write_sheet
 

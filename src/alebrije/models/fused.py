@@ -219,7 +219,7 @@ class BiasReLU(torch.autograd.Function):
 def rectified_patches(maps: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     """A convolution and a ReLU as one matrix product, for maps with few channels.
 
-    Convolution kernels take eight channels at a time, most of which would be wasted on the three of an image.
+    Convolution kernels process eight channels at a time, and an image has only three.
     """
     kernels = weight.permute(0, 2, 3, 1).flatten(1)
     kernels = F.pad(kernels, (0, -kernels.shape[-1] % 8))

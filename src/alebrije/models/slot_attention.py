@@ -302,9 +302,9 @@ def mix(images: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
 class SlotAttentionAutoencoder(nn.Module):
     """The autoencoder for object discovery (Locatello et al. 2020).
 
-    Defaults follow the release (google-research/slot_attention). The decoder has `decoder_layers` 5x5 layers, up to
-    four of which double the size of a map that starts with at least 8 x 8 pixels, and an output layer with kernel size
-    `decoder_head`.
+    Defaults follow the release (google-research/slot_attention). The decoder starts from at least
+    8 x 8 pixels. It has `decoder_layers` 5x5 layers, up to four of them with stride 2, and an output layer with kernel
+    size `decoder_head`.
     The paper of ARP and ARR (Appendix B) uses ``projections=128, hidden=256, decoder_layers=4`` for CLEVR, and for MSN
     the sizes of the release after a ResNet-18, which is not implemented here. It does not specify the output layer;
     ``decoder_head=1`` is SAVi's.

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from alebrije.encoding import Encoding
 from alebrije.instruments.imagination import INSTRUMENT
 from alebrije.instruments.imagination.images import Corpus
 from alebrije.results import Result
-from alebrije.studies.folder import ResultFolder
-from alebrije.studies.jobs import RunSummary
 from alebrije.studies.model import View
 from alebrije.studies.references import Oracle
-from alebrije.studies.request import Request
-from alebrije.studies.run import plan_study, run_study
+from tests.instruments import running
 
 TINY = Corpus("sprites", "S-A", 0.6, 32)
 
 
-def run(folder: ResultFolder, request: Request) -> RunSummary:
-    return run_study(plan_study(INSTRUMENT, folder, request), folder)
+run = partial(running.run, INSTRUMENT)
 
 
 def score(result: Result, name: str) -> float:

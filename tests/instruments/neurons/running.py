@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from alebrije.instruments.neurons import INSTRUMENT
 from alebrije.instruments.neurons.generalisation import ACCURACY
 from alebrije.instruments.neurons.values import Heads
 from alebrije.results import Result, Value
-from alebrije.studies.folder import ResultFolder
-from alebrije.studies.jobs import RunSummary
-from alebrije.studies.request import Request
-from alebrije.studies.run import plan_study, run_study
+from tests.instruments import running
 
 QUICK = Heads(epochs=2, learning_rate=1e-2, batch_size=128)
 
 
-def run_neurons(folder: ResultFolder, request: Request) -> RunSummary:
-    return run_study(plan_study(INSTRUMENT, folder, request), folder)
+run_neurons = partial(running.run, INSTRUMENT)
 
 
 def values_of(results: list[Result]) -> Mapping[str, Value]:

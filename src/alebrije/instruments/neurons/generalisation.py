@@ -172,7 +172,7 @@ def _training(models: Sequence[Model], corpus: Corpus) -> str:
     if not is_trained_on(first, corpus):
         return "frozen"
     if len(models) > 1:
-        return "trained without what is held out, anew for each pair"
+        return "trained without the held-out pair, once for each pair"
     left_out = ", ".join(f"{name} {value}" for name, value in first.plan.without)
     return f"trained without {left_out}" if left_out else "trained on all combinations"
 
