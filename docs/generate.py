@@ -259,6 +259,28 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
 
 
+def thresholds() -> str:
+    """All thresholds of verdicts."""
+    from alebrije.report.thresholds import THRESHOLDS
+
+    rows = [(name, f"{one.value:g}", one.decides, one.why) for name, one in THRESHOLDS.items()]
+    return table(("threshold", "value", "what it decides", "why"), rows)
+
+
+def untrained() -> str:
+    """How often untrained networks got each verdict, by instrument and kind of network."""
+    stored = json.loads((ROOT / "docs" / "evidence" / "untrained.json").read_text(encoding="utf-8"))
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in stored["rows"]:
+        own = counts.setdefault((row["instrument"], row["model"].partition("-")[0]), {})
+        own[row["verdict"]] = own.get(row["verdict"], 0) + 1
+    rows = [
+        (instrument, kind, "; ".join(f"{verdict}: {count}" for verdict, count in own.items()))
+        for (instrument, kind), own in sorted(counts.items())
+    ]
+    return table(("instrument", "network", "verdicts"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "worlds": worlds,
@@ -271,6 +293,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "training speed": training_speed,
     "convolutions": convolutions,
     "study overhead": study_overhead,
+    "thresholds": thresholds,
+    "untrained": untrained,
 }
 
 

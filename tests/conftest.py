@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from alebrije.studies.run import _yardstick_jobs as yardstick_jobs
 from tests.programs import Programs
 
+YARDSTICKS = "alebrije.studies.run._yardstick_jobs"
 ROOT = Path(__file__).parents[1]
 SLOW = [
     "test_pages",
+    "test_fault_campaign",
     "models/test_slot_attention",
     "studies/test_jobs",
     "cli/test_eval",
@@ -100,3 +103,18 @@ def svib_samples() -> Path:
 def svib_combinations() -> Path:
     """Released lists of combinations: {clevr,clevrtex}_{core,test,train}_binds*.json"""
     return _genuine("combinations")
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _no_yardsticks() -> Iterator[None]:
+    """Yardsticks take four times as long as the model. Programs that tests start always compute them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(YARDSTICKS, lambda *arguments: [])
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _yardsticks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests marked `yardsticks` compute them."""
+    if request.node.get_closest_marker("yardsticks") is not None:
+        monkeypatch.setattr(YARDSTICKS, yardstick_jobs)

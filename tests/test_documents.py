@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from tests.test_imports import BASICS, ROOMS
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)#]*)(?P<anchor>#[^)]*)?\)")
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "tools")]
 
+import agreement  # noqa: E402
 import generate  # noqa: E402
 
 
@@ -63,6 +65,20 @@ def test_the_table_of_metrics_has_every_metric() -> None:
     from alebrije.metrics import catalog
 
     assert all(f"| `{name}` |" in generate.metrics() for name in catalog())
+
+
+def test_agreement_has_every_metric() -> None:
+    from alebrije.metrics import catalog
+
+    stored = json.loads(agreement.RECORD.read_text(encoding="utf-8"))
+    compared = {name for rows in stored["rows"].values() for row in rows for name in row["metrics"]}
+    assert set(catalog()) <= compared
+
+
+def test_the_page_of_agreement_shows_its_record() -> None:
+    stored = json.loads(agreement.RECORD.read_text(encoding="utf-8"))
+    page = agreement.PAGE.read_text(encoding="utf-8")
+    assert all(made in page for made in agreement.tables(stored).values())
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name)

@@ -38,7 +38,7 @@ def test_parts_that_fit_together() -> None:
         ({"vector": zeros(3)}, r"the vector of an encoding must have 2 axes, not shape \(3,\)"),
         ({"vector": zeros(2, 1, 3)}, r"the vector of an encoding must have 2 axes, not shape \(2, 1, 3\)"),
         ({"slots": zeros(2, 3)}, "the slots of an encoding must have 3 axes"),
-        ({"slots": zeros(2, 5, 3), "masks": zeros(2, 5, 1, 8, 8)}, "the masks of an encoding must have 4 axes"),
+        ({"slots": zeros(2, 5, 3), "masks": zeros(2, 5, 3, 8, 8)}, "the masks of an encoding must have 4 axes"),
         (
             {"vector": zeros(2, 3), "reconstruction": zeros(3, 8, 8)},
             "the reconstruction of an encoding must have 4 axes",
@@ -56,3 +56,9 @@ def test_parts_that_do_not_fit_together(parts: dict[str, Any], words: str) -> No
 def test_an_encoding_is_frozen() -> None:
     with pytest.raises(AttributeError):
         Encoding(vector=zeros(1, 2)).vector = zeros(1, 3)  # type: ignore[misc]
+
+
+def test_masks_may_keep_their_channel() -> None:
+    encoding = Encoding(slots=zeros(2, 5, 8), masks=zeros(2, 5, 1, 16, 16))
+    assert encoding.masks is not None
+    assert encoding.masks.shape == (2, 5, 16, 16)

@@ -105,7 +105,8 @@ def test_the_same_name_with_other_weights(tmp_path: Path, capsys: pytest.Capture
     assert len(csv_rows(capsys)) == 2
     assert repr(report).startswith("<Report on mine in ")
     assert set(report.verdicts) == {"mine", "noise"}
-    assert str(report).startswith("mine\n  neurons")
+    assert str(report).startswith("Computed at size tiny, worlds rooms.")
+    assert "\nmine (training data unknown to alebrije)\n  neurons" in str(report)
 
 
 def test_layers_have_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -412,7 +412,7 @@ class TestFingerprint:
     def test_weights_that_were_never_made(self) -> None:
         with torch.device("meta"):
             empty = Network()
-        with pytest.raises(InputError, match=r"the tensor bn1\.bias holds no plain numbers"):
+        with pytest.raises(InputError, match="on the device 'meta', where tensors have no values"):
             load(empty).fingerprint  # noqa: B018
 
     def test_an_edited_model_is_another(self, tmp_path: Any) -> None:

@@ -79,6 +79,14 @@ def remove_folder(path: Path) -> None:
     shutil.rmtree(leftover, ignore_errors=True)  # files that another process has open may remain
 
 
+def remove_path(path: Path) -> None:
+    """Remove a folder atomically, or a file, a link or anything else."""
+    if path.is_dir() and not path.is_symlink():
+        remove_folder(path)
+    else:
+        path.unlink()
+
+
 def is_leftover(path: Path) -> bool:
     """Whether a path is unfinished: left by a killed process or still being written."""
     return path.name.startswith(".") and path.name.endswith(PART)
@@ -105,6 +113,14 @@ def explain_write_errors(folder: Path) -> Iterator[None]:
         else:
             fault = f"cannot be written: {os.strerror(number) if number else error}"
         raise InputError(f"{folder}: {fault}") from error
+
+
+def check_writable(folder: Path) -> None:
+    """Raise an InputError if no file can be written to a folder: no permission, a read-only or a full disk."""
+    with explain_write_errors(folder):
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writable.", suffix=PART)
+        os.close(handle)
+        os.unlink(temporary)
 
 
 @contextmanager

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
+import numbers
 import operator
-from typing import TYPE_CHECKING, Any
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from alebrije.errors import InputError
 
@@ -11,11 +19,24 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+# the least value of whole numbers with these names
+_LEAST = {
+    "seed": 0,
+    "bins": 1,
+    "train": 1,
+    "test": 1,
+    "batch": 1,
+    "batch_size": 1,
+    "steps": 0,
+}
+_MOST_SEED = 2**63 - 1
 _OVERSHOOT = 0.01  # resizing or an autoencoder may push floats slightly outside 0..1
 
 
-def whole_number(name: str, value: Any, least: int = 0) -> int:
-    """`value` as an int; an InputError if it is not a whole number or is less than `least`.
+def whole_number(name: str, value: Any, least: int | None = 0) -> int:
+    """`value` as an int; an InputError if it is not a whole number or is less than `least`, where that is not None.
 
     >>> whole_number("limit", 3, least=1)
     3
@@ -23,12 +44,113 @@ def whole_number(name: str, value: Any, least: int = 0) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)
+        found = operator.index(value)
     except TypeError:
         raise InputError(f"{name} must be a whole number, not {value!r}") from None
-    if number < least:
-        raise InputError(f"{name} must be at least {least}, not {number}")
-    return number
+    if least is not None and found < least:
+        raise InputError(f"{name} must be at least {least}, not {found}")
+    return found
+
+
+def check_array(name: str, value: Any) -> None:
+    """Raise an InputError unless `value` is a numpy array or a torch tensor.
+
+    >>> import numpy as np
+    >>> check_array("codes", np.zeros((2, 3)))
+    """
+    import numpy as np
+    import torch
+
+    if not isinstance(value, (np.ndarray, torch.Tensor)):
+        raise InputError(f"{name} must be a numpy array or a torch tensor, got {type(value).__name__}")
+
+
+def number(name: str, value: Any) -> float:
+    """`value` as a float; an InputError if it is not a finite number.
+
+    >>> number("level", 0.5)
+    0.5
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise InputError(f"{name} must be a number, not {value!r}")
+    return float(value)
+
+
+def checked(function: F) -> F:
+    """The function with the types of its arguments checked by their annotations.
+
+    Whole numbers, numbers, flags, choices and arrays are checked; other annotations, and whether values fit together,
+    are left to the function.
+
+    >>> @checked
+    ... def repeat(word: str, times: int) -> str:
+    ...     return word * times
+    >>> repeat("a", times=2.5)
+    Traceback (most recent call last):
+    alebrije.errors.InputError: times must be a whole number, not 2.5
+    """
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def annotations() -> Mapping[str, Any]:
+        try:
+            return typing.get_type_hints(function)
+        except (NameError, TypeError, AttributeError):  # a name that is imported for type checkers only
+            return {}
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            _check_argument(name, value, annotations().get(name))
+        return function(*args, **kwargs)
+
+    return cast(F, call)
+
+
+def _check_argument(name: str, value: Any, annotation: Any) -> None:
+    kinds = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    if typing.get_origin(annotation) is typing.Union:
+        kinds = typing.get_args(annotation)
+    if value is None and type(None) in kinds:
+        return
+    if any("ndarray" in str(kind) for kind in kinds):
+        if typing.get_origin(annotation) is not abc.Mapping:
+            _check_arraylike(name, value, numbers_too=float in kinds)
+        elif isinstance(value, abc.Mapping):
+            for key, part in value.items():
+                _check_arraylike(f"{name}.{key}", part, numbers_too=False)
+    elif int in kinds:
+        if whole_number(name, value, _LEAST.get(name)) > _MOST_SEED and name == "seed":
+            raise InputError(f"seed must be at most {_MOST_SEED}, not {value}")
+    elif float in kinds:
+        number(name, value)
+    elif bool in kinds:
+        if not isinstance(value, bool):
+            raise InputError(f"{name} must be True or False, not {value!r}")
+    elif typing.get_origin(annotation) is Literal:
+        choices = typing.get_args(annotation)
+        if not isinstance(value, str):  # the function refuses unknown words itself
+            *first, last = map(repr, choices)
+            raise InputError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
+    elif str in kinds and not isinstance(value, tuple(kind for kind in kinds if isinstance(kind, type))):
+        raise InputError(f"{name} must be text, not {type(value).__name__}")
+
+
+def _check_arraylike(name: str, value: Any, numbers_too: bool) -> None:
+    """Raise an InputError unless `value` is an array, has a shape and slices like one, or is a list of numbers."""
+    import numpy as np
+
+    if hasattr(value, "shape") and hasattr(value, "__getitem__"):
+        return
+    if isinstance(value, list | tuple):
+        try:
+            if np.asarray(value).dtype.kind in "fiub":
+                return
+        except (ValueError, TypeError):
+            pass
+        raise InputError(f"{name} must hold numbers in rows of equal length")
+    if isinstance(value, bool) or not (numbers_too and isinstance(value, numbers.Real)):
+        raise InputError(f"{name} must be a numpy array or a torch tensor, got {type(value).__name__}")
 
 
 def usable_device(device: str | torch.device) -> torch.device:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Encoding:
     """The output of a model for a batch of images: one `vector` per image, or several `slots`.
 
-    Slot models may add `masks`, which sum to 1 over the slots. Models with a decoder may add a `reconstruction`,
-    nominally in 0..1.
+    Slot models may add `masks`, which sum to 1 over the slots; a channel, [B, K, 1, H, W], is dropped. Models with a
+    decoder may add a `reconstruction`, nominally in 0..1.
 
     >>> import torch
     >>> Encoding(slots=torch.zeros(2, 7, 64)).codes.shape
@@ -31,6 +31,8 @@ class Encoding:
     def __post_init__(self) -> None:
         if (self.vector is None) == (self.slots is None):
             raise InputError("an encoding has either a vector or slots")
+        if self.masks is not None and self.masks.ndim == 5 and self.masks.shape[2] == 1:
+            object.__setattr__(self, "masks", self.masks[:, :, 0])
         for name, axes in (("vector", 2), ("slots", 3), ("masks", 4), ("reconstruction", 4)):
             tensor = getattr(self, name)
             if tensor is not None and tensor.ndim != axes:

@@ -37,7 +37,7 @@ class Report:
 
     model: str
     folder: ResultFolder
-    keys: frozenset[str]
+    keys: frozenset[str]  # of the requested cells, and of the yardsticks that the verdicts compare with
     summary: RunSummary
     _temporary: Any = field(default=None, repr=False)  # a folder that lives as long as the report
 
@@ -55,8 +55,11 @@ class Report:
 
     @property
     def results(self) -> list[Result]:
-        """The results of the requested cells, done and failed."""
-        return [*self.requested.results, *self.requested.failed]
+        """The results of the requested cells, done and failed, without those of untrained twins."""
+        from alebrije.studies.untrained import kind_of_twin
+
+        everything = [*self.requested.results, *self.requested.failed]
+        return [result for result in everything if kind_of_twin(result.cell) is None]
 
     def table(self, query: str | None = None) -> ResultTable:
         """A row for each value. An InputError if the query names something that no row has."""
@@ -64,25 +67,31 @@ class Report:
 
         whole = result_table(self.results)
         found = whole.where(query or "")
-        if query and not len(found) and (unmet := whole.unmet(query)):
+        if query and (unmet := whole.unmet(query)):
             raise InputError(unmet[0])
         return found
 
     def value(self, metric: str, **labels: Any) -> Value:
         """The value of a metric with these labels, such as ``report.value("coat", corpus="occluded")``.
 
-        It belongs to the examined model unless `model` names a reference.
+        It belongs to the examined model unless `model` names a reference. If several instruments compute the metric, it
+        is the one that `tests` names by this metric unless `study` names another.
         """
+        study = labels.pop("study", None)
         found = [
             (result.cell, value)
             for result in self.results
             for name, value in result.values.items()
             if name.lower() == metric.lower()
+            and study in (None, result.cell.study)
             and all(result.cell.labels.get(label) == wanted for label, wanted in labels.items())
         ]
         own = [(cell, value) for cell, value in found if cell.labels.get("model") == self.model]
         if "model" not in labels and own:
             found = own
+        if len({cell.study for cell, _ in found}) > 1:
+            owner = _owners()[metric.lower()]
+            found = [(cell, value) for cell, value in found if cell.study == owner] or found
         if not found:
             raise InputError(_not_found(self.results, metric, labels))
         if len(found) > 1:
@@ -109,10 +118,10 @@ class Report:
         return f"<Report on {self.model} in {self.folder.path}: {self.summary}>"
 
     def __str__(self) -> str:
-        from alebrije.report.page import in_words
+        from alebrije.report.page import in_words, scope
         from alebrije.results import fit_to_width
 
-        lines = [in_words(self.verdicts), ""]
+        lines = [scope(self.requested), "", in_words(self.requested, self.verdicts), ""]
         shown = self.table()
         if len(shown) > _MOST_ROWS:
             lines.append(f"{len(shown)} values; `alebrije results {shlex.quote(str(self.folder.path))}` prints them")
@@ -235,7 +244,7 @@ def evaluate(
     summary = RunSummary()
     for study in planned:
         summary += run_study(study, folder, Workers(workers, progress=progress))
-    keys = frozenset(job.cell.key for study in planned for job in study.jobs)
+    keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
 
 
@@ -250,8 +259,7 @@ def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
     if not tests:
         raise InputError("no test was requested; name instruments or metrics")
-    known = instruments()
-    owners = {metric.lower(): instrument.name for instrument in known.values() for metric in instrument.metrics}
+    known, owners = instruments(), _owners()
     selected: dict[str, list[str] | None] = {}
     for test in tests:
         if test in known:
@@ -265,6 +273,13 @@ def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
         else:
             raise InputError(f"there is no test {test!r}{did_you_mean(test, [*known, *owners])}")
     return {instrument: tuple(metrics or ()) for instrument, metrics in selected.items()}
+
+
+def _owners() -> dict[str, str]:
+    """The instrument that a test stands for, by the name of the metric in lower case."""
+    from alebrije.instruments import instruments
+
+    return {metric.lower(): each.name for each in instruments().values() for metric in each.metrics}
 
 
 def _requests(request: Request, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, Request]:
@@ -339,14 +354,12 @@ def _not_found(results: Sequence[Result], metric: str, labels: Mapping[str, Any]
 
 def _not_requested(results: Sequence[Result], metric: str) -> str:
     """The end of the sentence about a metric of an instrument that no result has; empty for other names."""
-    from alebrije.instruments import instruments
-
-    for instrument in instruments().values():
-        if metric.lower() in {name.lower() for name in instrument.metrics}:
-            failed = any(result.cell.study == instrument.name and result.traceback for result in results)
-            why = "was not requested, or its cell failed" if failed else "was not requested"
-            return f" here: it belongs to {instrument.name} and {why}"
-    return ""
+    owner = _owners().get(metric.lower())
+    if owner is None:
+        return ""
+    failed = any(result.cell.study == owner and result.traceback for result in results)
+    why = "was not requested, or its cell failed" if failed else "was not requested"
+    return f" here: it belongs to {owner} and {why}"
 
 
 def _instead(wrong: str, known: list[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from alebrije.errors import InputError
+from alebrije.errors import InputError, plain
 from alebrije.suggest import did_you_mean
 
 
@@ -58,4 +58,4 @@ def _check_module_name(module: str, attribute: str) -> None:
 
 def first_line(error: BaseException) -> str:
     """The type and the first line of an exception, for use in a message."""
-    return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    return plain(f"{type(error).__name__}: {error}").strip().partition("\n")[0]

@@ -13,8 +13,9 @@ import numpy as np
 
 from alebrije import __version__
 from alebrije.arrays import Array, Integers, to_numpy
+from alebrije.checks import whole_number
 from alebrije.data import ArrayFile, printable
-from alebrije.errors import InputError, UndefinedMetricWarning
+from alebrije.errors import InputError, UndefinedMetricWarning, plain
 from alebrije.metrics import Record, Score, catalog, find, labels_from_masks
 from alebrije.metrics.uncertainty import Interval, resample_cases, resample_rows
 from alebrije.results.canonical_json import json_value
@@ -22,6 +23,7 @@ from alebrije.results.scores import InputDescription, IntervalResult, MetricResu
 
 Arrays = Mapping[str, Array]
 CASE_RESAMPLES, ROW_RESAMPLES = 1000, 10
+MOST_RESAMPLES = 100_000  # ends of intervals are then known to a hundredth of their width
 _ALTERNATIVES = "codes and factors; or true and pred (or masks); or a, b, c and d; or target and predicted"
 
 
@@ -48,6 +50,8 @@ def score_file(
     Without `names`, a metric that refuses the arrays (its factors must be discrete, the images are too small) has a
     null score with a reason, as long as another metric can use them. `track` can show progress.
     """
+    if resamples is not None and whole_number("resamples", resamples) > MOST_RESAMPLES:
+        raise InputError(f"resamples must be at most {MOST_RESAMPLES:,}, not {resamples:,}")
     try:
         calls = metric_calls(file.arrays, names)
         results = [run_metric(call, resamples, seed, forgive=not names) for call in track(calls)]
@@ -88,7 +92,7 @@ def _inputs(arrays: Arrays) -> dict[str, Any]:
     """The arrays under the names of the metrics' arguments."""
     inputs: dict[str, Any] = {k: v for k, v in arrays.items() if k != "factor_names" and not k.startswith("negatives.")}
     if "true" in inputs and "pred" not in inputs and "masks" in inputs:
-        inputs["pred"] = labels_from_masks(inputs["masks"])
+        inputs["pred"] = labels_from_masks(inputs["masks"], video=inputs["true"].ndim == 4)
     if "a" in inputs:
         inputs["negatives"] = {k.removeprefix("negatives."): v for k, v in arrays.items() if k.startswith("negatives.")}
     names = arrays.get("factor_names")
@@ -116,7 +120,7 @@ def run_metric(call: MetricCall, resamples: int | None = None, seed: int = 0, fo
                 raise InputError(sentence) from error
             outcome = {"score": None, "reason": sentence, "refused": sentence}
             outcome["settings"] = json_value(record.all_settings)
-    undefined = [str(w.message) for w in caught if issubclass(w.category, UndefinedMetricWarning)]
+    undefined = [plain(str(w.message)) for w in caught if issubclass(w.category, UndefinedMetricWarning)]
     if undefined and not outcome["reason"]:
         outcome["reason"] = undefined[0]
     return MetricResult(
@@ -134,7 +138,8 @@ def run_metric(call: MetricCall, resamples: int | None = None, seed: int = 0, fo
 
 def _unexpected(record: Record, error: Exception) -> str:
     """One sentence for an unexpected error, so that one metric does not stop the others."""
-    return f"{record.name} cannot be computed on this input ({type(error).__name__}: {' '.join(str(error).split())})"
+    fault = " ".join(plain(str(error)).split())
+    return f"{record.name} cannot be computed on this input ({type(error).__name__}: {fault})"
 
 
 def _score_and_interval(call: MetricCall, resamples: int | None, seed: int) -> dict[str, Any]:

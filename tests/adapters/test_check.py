@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from alebrije import models
 from alebrije.adapters import CheckItem, CheckReport, Encoder, Preprocessing, check, load, precheck
+from alebrije.adapters.check import SIZES
 from alebrije.errors import InputError
 from alebrije.train.plan import plan
 from tests.adapters.user_models import Network, Slots, mean_colour
@@ -225,12 +226,133 @@ def test_the_text_of_the_report() -> None:
     assert max(map(len, text.splitlines())) <= 110
 
 
+class Decoder(nn.Module):
+    """Returns images of 64 pixels a side, whatever it gets: a reconstruction that is taken for codes."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return F.interpolate(images, (64, 64), mode="bilinear")
+
+
+def fixed_size(images: Tensor) -> Tensor:
+    if images.shape[-1] != 128:
+        raise ValueError("the wrong size")
+    return images.mean((2, 3))
+
+
+ODD: dict[str, Callable[[Tensor], Any]] = {
+    "reconstruction": Decoder(),
+    "reconstruction of half the size": lambda images: F.avg_pool2d(images, 2),
+    "one size": fixed_size,
+    "NaN at one size": lambda images: images.mean((2, 3)) / (images.shape[-1] == 128),
+    "constant at one size": lambda images: images.mean((2, 3)) * (images.shape[-1] == 128),
+    "dictionary": lambda images: {"vector": images.mean((2, 3)), "loss": torch.zeros(())},
+    "dictionary without codes": lambda images: {"loss": torch.zeros(()), "step": 1},
+    "tuple": lambda images: (images.mean((2, 3)), None),
+    "tuple of images first": lambda images: (images, images.mean((2, 3))),
+    "float64": lambda images: images.mean((2, 3)).double(),
+    "integers": lambda images: (255 * images.mean((2, 3))).int(),
+    "complex": lambda images: images.mean((2, 3)) * 1j,
+    "numpy": lambda images: images.mean((2, 3)).numpy(),
+    "meta": lambda images: images.mean((2, 3)).to("meta"),
+    "sparse": lambda images: images.mean((2, 3)).to_sparse(),
+    "scalars": lambda images: images.mean(),
+    "one number per image": lambda images: images.mean((1, 2, 3)),
+    "batch-dependent": lambda images: images.mean((2, 3)) - images.mean((0, 2, 3)),
+    "dropout": lambda images: F.dropout(images.mean((2, 3)), 0.5),
+    "black is NaN": lambda images: images.mean((2, 3)) / images.amax((1, 2, 3))[:, None],
+    "tokens": lambda images: F.adaptive_avg_pool2d(images, 24).flatten(2).transpose(1, 2),
+    "feature map": lambda images: F.avg_pool2d(images.repeat(1, 2, 1, 1), 8),
+    "none": lambda images: None,
+    "one at a time": lambda images: images.mean((2, 3)) if len(images) == 1 else 1 / 0,
+}
+
+
+@pytest.mark.parametrize("model", ODD.values(), ids=ODD)
+def test_check_and_precheck_agree(model: Callable[[Tensor], Any]) -> None:
+    """What an evaluation refuses or warns of, `check` reports, in the same words."""
+    report = check(model, name="mine")
+    words = " ".join(item.sentence for item in report.items).replace("mine", "it").lower()
+    try:
+        warnings = precheck(Encoder(model, name="mine"), SIZES)
+    except InputError as refusal:
+        assert report.blocked
+        warnings = [str(refusal).replace("cannot be evaluated as it is: ", "")]
+        assert not report.passed
+    else:
+        assert not report.blocked
+    for warning in warnings:
+        clause = warning.removeprefix("mine: ").removeprefix("mine ").partition(";")[0]
+        assert clause.replace("mine", "it").lower() in words
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "reconstruction",
+            "With images of 64 x 64 pixels, the model returned images of the same shape as its input; it must return "
+            "codes.",
+        ),
+        (
+            "one size",
+            "With images of 64 x 64 pixels, mine failed on images [8, 3, 64, 64]: ValueError: the wrong size.",
+        ),
+        (
+            "meta",
+            "The model returned its vector on the device 'meta', where tensors have no values; return it on the device "
+            "of the images.",
+        ),
+        ("sparse", "The model returned its vector as a sparse tensor; return a dense one: .to_dense()."),
+        ("tokens", "It returns slots [B, 576, 3]. Analogy cannot match more than 16 slots, so it uses their mean."),
+        (
+            "reconstruction of half the size",
+            "It returns the mean over the pixels of a feature map [B, 3, 64, 64]; with images of 64 x 64 pixels, the "
+            "mean over the pixels of a feature map [B, 3, 32, 32]. Three channels may be the colours of an image.",
+        ),
+    ],
+)
+def test_what_is_said_about_odd_outputs(name: str, sentence: str) -> None:
+    assert check(ODD[name], name="mine")["output"].sentence == sentence
+
+
+def test_one_size_suffices_if_it_is_the_only_one() -> None:
+    assert not check(fixed_size, rendered=(128,)).blocked
+    assert not check(fixed_size, size=128).blocked
+
+
+def test_scores_that_may_be_wrong_are_no_refusal() -> None:
+    text = str(check(ODD["batch-dependent"], name="mine"))
+    assert text.startswith("mine can be evaluated, but its scores may be wrong: 1 problem.")
+
+
+def test_a_batch_as_large_as_in_an_evaluation() -> None:
+    def small_batches(images: Tensor) -> Tensor:
+        if len(images) > 16:
+            raise RuntimeError("too many")
+        return images.mean((2, 3))
+
+    items = [item for item in check(small_batches, name="mine").items if item.topic == "batches"]
+    assert items[-1].sentence.startswith("With 64 images at once, mine failed on images [64, 3, 128, 128]: ")
+    assert not check(small_batches, batch=16).blocked
+
+
+def test_weights_without_values() -> None:
+    with torch.device("meta"):
+        network = Network()
+    report = check(network)
+    assert report["model"].sentence == (
+        "Network has its weight 'conv1.weight' on the device 'meta', where tensors have no values; load the weights "
+        "first."
+    )
+    assert report.blocked
+
+
 def test_embeddings(tmp_path: Path) -> None:
     codes = np.random.default_rng(0).normal(size=(5, 4)).astype("f4")
     np.savez(tmp_path / "codes.npz", codes=codes)
     report = check(f"embeddings:{tmp_path / 'codes.npz'}")
-    assert report.passed
-    assert report["images"].level == "note"
+    assert report.blocked  # as `precheck` refuses it
+    assert report["images"].level == "problem"
     codes[2, 1] = np.nan
     np.savez(tmp_path / "codes.npz", codes=codes)
     assert "1 of the codes is NaN or infinite" in check(f"embeddings:{tmp_path / 'codes.npz'}")["numbers"].sentence

@@ -55,6 +55,8 @@ def test_vectors(output: Any, images: Tensor) -> None:
         SimpleNamespace(slots=SLOTS, masks=MASKS),
         Pair(SLOTS, MASKS),
         (SLOTS, torch.rand(7, 3, 20, 20), MASKS),
+        (SLOTS, MASKS[:, :, None]),
+        Encoding(slots=SLOTS, masks=MASKS[:, :, None]),
     ],
     ids=lambda output: type(output).__name__,
 )

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from alebrije import evaluate
+from alebrije.adapters.check import SIZES
 from alebrije.cli import main
+from alebrije.cli.check import rendered_sizes
 from alebrije.errors import InputError
+from alebrije.instruments import NAMES
 
 MODELS = """
 import torch
@@ -28,6 +31,12 @@ def loaded():
 class Mean(nn.Module):
     def forward(self, images):
         return images.mean((2, 3))
+
+class At64(Mean):
+    def forward(self, images):
+        if images.shape[-1] != 64:
+            raise ValueError("64 pixels only")
+        return super().forward(images)
 
 class Noisy(Good):
     def forward(self, images):
@@ -94,3 +103,24 @@ def test_a_missing_model(user_models: str, spec: str, words: str, capsys: pytest
 def test_a_reference_needs_no_check(capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "oracle"])
     assert capsys.readouterr().out == "oracle is a built-in reference and can be evaluated.\n"
+
+
+def test_the_sizes_are_those_of_an_evaluation() -> None:
+    assert set(rendered_sizes(NAMES, "small")) == set(SIZES)
+    assert set(rendered_sizes(NAMES, "tiny")) == {32, 64}
+    assert rendered_sizes(["snc"], "paper") == (64,)
+
+
+def test_check_and_eval_refuse_in_the_same_words(user_models: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", f"{user_models}:At64", "--device", "cpu"])
+    checked = " ".join(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit):
+        main(["eval", f"{user_models}:At64", "--device", "cpu", "--out", "found"])
+    refused = capsys.readouterr().err
+    words = f"{user_models}:At64 failed on images [8, 3, 128, 128]: ValueError: 64 pixels only"
+    assert words in checked
+    assert words.removeprefix(f"{user_models}:At64 ") in refused
+    for tests in (["neurons"], ["grouping", "snc"]):
+        main(["check", f"{user_models}:At64", "--device", "cpu", "--tests", *tests])
+        assert "can be evaluated" in capsys.readouterr().out

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
+import warnings
+from collections.abc import Callable
 
 import pytest
 
 import alebrije
+from alebrije.cli.models import Models
+from alebrije.errors import InputError, UndefinedMetricWarning
 from tests.cli.command import call
 
 
@@ -37,3 +42,32 @@ def test_help(arguments: tuple[str, ...]) -> None:
     assert outcome.code == 0
     assert "score" in outcome.out
     assert outcome.complaints == []
+
+
+RED = "\x1b[31mred\x1b[0m\x07\x1b]0;title\x07"
+
+
+def _warn(text: str) -> None:
+    warnings.simplefilter("always")
+    warnings.warn(text, UndefinedMetricWarning, stacklevel=1)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("shout", "expected"),
+    [
+        (lambda: _raise(InputError(RED)), "alebrije: red"),
+        (lambda: _raise(OSError(5, RED)), "alebrije: [Errno 5] red"),
+        (lambda: logging.getLogger("alebrije").warning(RED), "red"),
+        (lambda: _warn(RED), "alebrije: red"),
+    ],
+    ids=["input", "system", "log", "warning"],
+)
+def test_control_sequences_never_reach_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, shout: Callable[[], None], expected: str
+) -> None:
+    monkeypatch.setattr(Models, "run", lambda self: shout())
+    assert call("models").complaints == [expected]

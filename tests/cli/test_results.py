@@ -33,7 +33,10 @@ def test_folders_with_nothing_to_compare(
     for name, test in (("first", "mig"), ("second", "fg-ari")):
         alebrije.evaluate(Colour(), tests=test, size="tiny", out=name, name="mine")
     main(["compare", "first", "--published"])
-    assert "no published number for these values" in capsys.readouterr().err
+    beside = capsys.readouterr().out
+    assert all(model in beside for model in ("mine", "beta-VAE", "FactorVAE")), "mine stays beside the papers' models"
+    main(["compare", "second", "--published"])
+    assert "The papers report no model on the same instrument, world and metric." in capsys.readouterr().err
     main(["compare", "first", "second"])
     assert "first and second have no value in common" in capsys.readouterr().err
 

@@ -20,7 +20,11 @@ from safetensors.torch import save_file
 
 import alebrije
 from alebrije import metrics
+from alebrije.cli.score import _MOST_RESAMPLES
+from alebrije.data import read_arrays
+from alebrije.errors import InputError
 from alebrije.results import SCHEMA_VERSION, Scores
+from alebrije.scoring import MOST_RESAMPLES, metric_calls, score_file
 from tests.cli.command import Outcome, call, call_for_real
 from tests.results.examples import strict_json
 
@@ -219,6 +223,14 @@ class TestNumbers:
     def test_masks_are_the_labels_they_stand_for(self, scored: Callable[[str], Scored]) -> None:
         by_masks, by_labels = scored("masks").results, scored("segmentations").results
         assert {k: v["score"] for k, v in by_masks.items()} == {k: v["score"] for k, v in by_labels.items()}
+
+    def test_masks_may_keep_their_channel(self) -> None:
+        arrays = masks()
+        plain, kept = (
+            metric_calls({**arrays, "masks": found}, ["ari"])[0].arguments["pred"]
+            for found in (arrays["masks"], arrays["masks"][:, :, None])
+        )
+        np.testing.assert_array_equal(kept, plain)
 
     @pytest.mark.parametrize("kind", ["analogies", "slots"])
     def test_analogies(self, scored: Callable[[str], Scored], kind: str) -> None:
@@ -490,6 +502,14 @@ class TestBootstrap:
         assert "--bootstrap" in sentence
         assert number in sentence
 
+    def test_more_than_memory_holds(self, desk: Desk) -> None:
+        outcome = desk.score(neurons(), "--bootstrap", "1000000000000")
+        assert outcome.code == 2
+        assert MOST_RESAMPLES == _MOST_RESAMPLES
+        assert outcome.complaints == ["alebrije: --bootstrap must be at most 100,000, not 1,000,000,000,000"]
+        with pytest.raises(InputError, match="resamples must be at most 100,000, not 100,001"):
+            score_file(read_arrays(desk.folder / "file.npz"), resamples=MOST_RESAMPLES + 1)
+
     @pytest.mark.parametrize("number", ["many", "2.5", ""])
     def test_no_number(self, desk: Desk, number: str) -> None:
         outcome = desk.score(neurons(), "--bootstrap", number)
@@ -577,6 +597,7 @@ BAD: dict[str, tuple[Arrays, tuple[str, ...], str]] = {
     "maps of two sizes": (changed(segmentations, pred=S["pred"][:, :4]), (), "shape"),
     "no maps": ({"true": S["true"][:0], "pred": S["pred"][:0]}, (), "true"),
     "masks in three axes": (changed(masks, masks=S["true"] * 1.0), (), "masks must have shape"),
+    "masks of a video": (changed(masks, masks=np.stack([masks()["masks"]] * 2, 1)), (), "masks must have shape"),
     "masks of another size": (changed(masks, masks=masks()["masks"][..., :4]), (), "shape"),
     "no masks": (changed(masks, masks=masks()["masks"][:, :0]), (), "masks"),
     "float labels": (changed(segmentations, pred=S["pred"] * 1.0), (), "pred must hold integer labels"),
@@ -735,12 +756,25 @@ class TestOut:
         out.write_text("old")
         monkeypatch.setattr(os, "replace", fail)
         outcome = desk.score(neurons(), *CHEAP, "--out", str(out))
-        assert outcome.code == 1
+        assert outcome.code == 2
         (sentence,) = outcome.complaints
-        assert "No space left" in sentence
+        assert "x.json: the disk is full" in sentence
         assert "written to" not in outcome.out
         assert out.read_text() == "old"
         assert sorted(os.listdir(desk.folder)) == ["file.npz", "x.json"]
+
+    def test_a_place_that_cannot_be_written_is_refused_before_computing(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr("alebrije.scoring.run_metric", lambda *_, **__: pytest.fail("computed"))
+        monkeypatch.setattr("alebrije.atomic.tempfile.mkstemp", fail)
+        outcome = desk.score(neurons(), *CHEAP, "--out", str(desk.folder / "x.json"))
+        assert outcome.code == 2
+        (sentence,) = outcome.complaints
+        assert sentence.endswith("cannot be written: Read-only file system")
 
     def test_interrupted(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         def stop(*_: Any, **__: Any) -> None:

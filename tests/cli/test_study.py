@@ -32,7 +32,7 @@ def test_a_study_in_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     main(COMMAND)
     assert "0 computed, 2 already done" in capsys.readouterr().out
     main(["compare", "s", "--published", "--format", "csv"])
-    assert {row["model"] for row in csv_rows(capsys)} == {"oracle", "noise"}
+    assert {row["model"] for row in csv_rows(capsys)} >= {"oracle", "noise"}
     main(["report", "s", "--out", "page.html", "--figures", "figures"])
     assert list((tmp_path / "figures").glob("*.svg"))
     assert list((tmp_path / "figures").glob("*.pdf"))
@@ -43,6 +43,7 @@ def done(folder: Path) -> int:
     return len(list((folder / "cells").rglob("*.json")))
 
 
+@pytest.mark.yardsticks
 def test_a_killed_study_ends_with_the_same_results(tmp_path: Path) -> None:
     """The same as without interruption, and as with one process."""
     arguments = ["study", "neurons", "--size", "tiny", "--models", "oracle", "noise"]

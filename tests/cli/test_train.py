@@ -20,9 +20,11 @@ from safetensors.torch import load_file
 from torch._dynamo.exc import TorchDynamoException
 
 from alebrije.atomic import folder_lock
-from alebrije.train import RunOptions, checkpoints
+from alebrije.cli.train import _last_check
+from alebrije.train import RunOptions, checkpoints, preloading
 from alebrije.train.plan import Plan, plan
 from alebrije.train.run_folder import read_plan
+from alebrije.train.scene_sets import TaskSources
 from tests.cli import command
 from tests.cli.command import Outcome
 
@@ -371,7 +373,32 @@ class TestInterruptions:
         monkeypatch.setattr("alebrije.train.run.train", stopped)
         outcome = train("i2i-cnn", tmp_path, *QUICK)
         assert outcome.code == 130
-        assert outcome.complaints == ["alebrije: stopped before the first step"]
+        kept = "; the rendered images are kept, so run the same command to continue"
+        assert outcome.complaints == [f"alebrije: stopped before the first step{kept}"]
+        streamed = train("i2i-cnn", tmp_path / "streamed", *QUICK, "--images", 0)
+        assert streamed.complaints == ["alebrije: stopped before the first step"]
+
+    def test_images_are_kept_when_rendering_is_stopped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        sizes: list[int] = []
+
+        def stopped(renderer: Any, scenes: Any, *_: Any) -> Any:
+            sizes.append(len(scenes))
+            if sum(sizes) > 130:
+                raise KeyboardInterrupt
+            return render(renderer, scenes, *_)
+
+        render, many = TaskSources.render, ("--task", "sprites/S-A", "--images", 200, "--set", "steps=1", "warmup=0")
+        monkeypatch.setattr(preloading, "_MOST", 64)
+        monkeypatch.setattr(TaskSources, "render", stopped)
+        outcome = train("slot-attention", tmp_path, *many)
+        assert outcome.complaints == [
+            "alebrije: stopped before the first step; the rendered images are kept, so run the same command to continue"
+        ]
+        sizes.clear()
+        sizes.append(-200)
+        assert train("slot-attention", tmp_path, *many).code == 0
+        assert sum(sizes) == -200 + 200 - 128 + 1
+        assert not (tmp_path / "images").exists()
 
     def test_torchrun_receives_sigterm(self, tmp_path: Path) -> None:
         """As from the scheduler of a cluster: both processes save one checkpoint and stop."""
@@ -393,6 +420,26 @@ class TestInterruptions:
         assert history(run)[-1]["step"] == int(saved.name.removeprefix("step-"))
 
 
+class TestSlowRuns:
+    def test_days_on_a_cpu_are_announced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Plan, "seconds_per_step", lambda plan: 14.0)
+        monkeypatch.setattr("alebrije.train.run.run_plan", lambda *_: None)
+        arguments = ("--preset", "small", "--device", "cpu", "--out", tmp_path / "a", "--set", "steps=50000")
+        assert call("train", "slot-attention", *arguments).complaints == [
+            "alebrije: 50,000 steps at 14 s each take about 8 days on this CPU; "
+            "--preset tiny takes seconds or a few minutes"
+        ]
+        (sentence,) = train("i2i-cnn", tmp_path / "b", "--set", "steps=50000").complaints
+        assert sentence.endswith("8 days on this CPU; fewer steps: --set steps=...")
+        assert train("i2i-cnn", tmp_path / "c", "--set", "steps=5000").complaints == []
+
+    @pytest.mark.parametrize("model", ["i2i-cnn", "slot-attention", "beta-vae", "moco"])
+    def test_a_step_is_timed_and_changes_nothing(self, model: str) -> None:
+        made, state = plan(model, preset_name="tiny"), torch.random.get_rng_state()
+        assert 0 < made.seconds_per_step() < 60
+        assert torch.equal(state, torch.random.get_rng_state())
+
+
 class TestDivergence:
     def test_one_sentence_names_step_rate_and_checkpoint(self, tmp_path: Path) -> None:
         outcome = train("i2i-cnn", tmp_path, "--set", "lr=1e30", "--set", "steps=20", "--save-every", 20)
@@ -403,3 +450,9 @@ class TestDivergence:
             r"alebrije: the loss of step 2 is NaN or infinite, at a learning rate of 1e\+30; there is no checkpoint.*",
             sentence,
         )
+
+
+def test_a_history_of_something_else_does_not_stop_the_command(tmp_path: Path) -> None:
+    lines = ['{"step": 8, "files": {"size": 3}}', "[" * 100_000, '{"step": 8, "score": 0.5, "other": null}', "3"]
+    (tmp_path / "history.jsonl").write_text("\n".join(lines))
+    assert _last_check(tmp_path) == "score 0.5, other not finite; "

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -477,8 +478,10 @@ class TestDamage:
     )
     def test_a_changed_manifest(self, folder: Path, change: dict[str, Any]) -> None:
         path = folder / "manifest.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | change))
-        assert "damaged" in refusal(open_cache, folder)
+        content = json.loads(path.read_text()) | change
+        for checksum in (content["checksum"], None):  # older caches have none
+            path.write_text(json.dumps(content | {"checksum": checksum}))
+            assert "damaged" in refusal(open_cache, folder)
 
     def test_a_manifest_cut_short(self, folder: Path) -> None:
         path = folder / "manifest.json"
@@ -490,7 +493,52 @@ class TestDamage:
 
     def test_names_in_a_manifest_cannot_leave_the_folder(self, folder: Path) -> None:
         path = folder / "manifest.json"
-        content = path.read_text()
+        content = re.sub(r'"checksum": "\w+"', '"checksum": null', path.read_text())  # as in older caches
         for name in ("../../row", r"row\n"):
             path.write_text(content.replace('"row"', f'"{name}"'))
             assert "damaged" in refusal(open_cache, folder)
+
+
+class TestOddFiles:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        write(tmp_path)
+        return tmp_path
+
+    @pytest.mark.parametrize("name", ["manifest.json", "00000/images.npy"])
+    @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+    def test_are_refused_at_once(self, folder: Path, name: str, kind: str) -> None:
+        path = folder / name
+        path.unlink()
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to("/dev/zero")
+        for verify in (True, False):
+            sentence = refusal(open_cache, folder, verify=verify)
+            assert "is not a regular file" in sentence or "is a folder" in sentence
+
+    def test_a_changed_manifest_is_noticed(self, folder: Path) -> None:
+        path = folder / "manifest.json"
+        content = json.loads(path.read_text())
+        content["settings"]["a setting"] = "changed"
+        path.write_text(json.dumps(content))
+        assert "its checksum differs" in refusal(open_cache, folder)
+
+    def test_a_manifest_of_an_older_version_has_no_checksum(self, folder: Path) -> None:
+        path = folder / "manifest.json"
+        content = json.loads(path.read_text())
+        del content["checksum"]
+        path.write_text(json.dumps(content))
+        assert len(open_cache(folder)) > 0
+
+    def test_a_changed_byte_is_noticed_when_its_rows_are_read(self, folder: Path) -> None:
+        path = folder / "00000" / "images.npy"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(bytes(content))
+        cache = open_cache(folder, verify=False)
+        with pytest.raises(InputError, match="has changed since it was written"):
+            cache["images"][0]

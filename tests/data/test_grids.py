@@ -6,6 +6,7 @@ import builtins
 import errno
 import io
 import math
+import os
 import pickle
 import struct
 import subprocess
@@ -70,16 +71,20 @@ def refusal(read: Callable[..., FactorImages], *args: Any) -> str:
     return str(caught.value)
 
 
-def huge_npz(path: Path, name: str, shape: tuple[int, ...], first: np.ndarray, more: dict[str, bytes]) -> None:
+def huge_npz(
+    path: Path, name: str, shape: tuple[int, ...], first: np.ndarray, more: dict[str, bytes], item: int = 1
+) -> None:
     """An `.npz` whose array `name` has a shape of many gigabytes: `first`, then zeros to the end.
 
     Zeros deflate into one and the same block, which is repeated; the true checksum is not known, so no reader may
     get as far as the end, and `check` must be off.
     """
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1" if item == 1 else "<i8", "fortran_order": False, "shape": shape}
+    )
     begin = header.getvalue() + first.tobytes()
-    total = len(header.getvalue()) + math.prod(shape)
+    total = len(header.getvalue()) + math.prod(shape) * item
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(begin) + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(bytes(1 << 22)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -218,12 +223,13 @@ class TestDSprites:
         )
 
     def test_a_file_that_may_not_be_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def locked(path: Path) -> bool:
+        def locked(path: Path, most: int | None = None) -> None:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-        monkeypatch.setattr(Path, "is_file", locked)
+        monkeypatch.setattr("alebrije.data.grids.check_regular", locked)
         for read in (read_dsprites, read_mpi3d, read_shapes3d):
             assert refusal(read, tmp_path / "d") == f"{tmp_path / 'd'}: cannot be read: Permission denied"
+        monkeypatch.setattr("alebrije.data.array_files.open_regular", locked)
         with pytest.raises(InputError, match=r"a\.npz: cannot be read: Permission denied"):
             read_arrays(tmp_path / "a.npz")
 
@@ -294,6 +300,29 @@ def shapes_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("read", [read_dsprites, read_mpi3d, read_shapes3d, read_arrays])
+def test_a_pipe_or_a_device_is_refused(tmp_path: Path, read: Callable[..., Any]) -> None:
+    os.mkfifo(tmp_path / "x.npz")
+    (tmp_path / "y.npz").symlink_to("/dev/zero")
+    assert "is not a regular file" in refusal(read, tmp_path / "x.npz")
+    assert "is not a regular file" in refusal(read, tmp_path / "y.npz")
+
+
+def test_dsprites_that_unpack_to_too_much_are_refused(tmp_path: Path) -> None:
+    """Half a megabyte that claims ten million rows: 480 MB of factors."""
+    huge_npz(tmp_path / "d.npz", "latents_classes", (10**7, 6), np.zeros((1, 6), np.int64), {}, item=8)
+    assert "claims 10,000,000 rows, more than the 737,280" in refusal(read_dsprites, tmp_path / "d.npz")
+
+
+def test_arrays_that_unpack_to_more_than_the_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez_compressed(tmp_path / "d.npz", codes=np.zeros((1 << 20, 2)))
+    assert len(read_arrays(tmp_path / "d.npz").arrays["codes"]) == 1 << 20
+    monkeypatch.setattr("alebrije.files.memory", lambda: 1 << 23)
+    assert "d.npz: unpacks to" in refusal(read_arrays, tmp_path / "d.npz")
+
+
 class TestShapes3D:
     def test_rows_in_the_order_asked_for(self, shapes_file: Path) -> None:
         rows = [479_999, 1, 0, 1, 4799, 2, 3]
@@ -338,6 +367,31 @@ class TestShapes3D:
         answer = refusal(read_shapes3d, tmp_path / "s.h5")
         assert message in answer
         assert "s.h5" in answer
+
+    def test_huge_arrays_are_refused_before_they_are_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "s.h5"
+        for shape, name in (((10**12, 6), "labels"), ((10**12, 64, 64, 3), "images")):
+            with h5py.File(path, "w") as file:
+                file.create_dataset(name, shape, "f8" if name == "labels" else "u1", chunks=True)
+                other, rest = ("images", (8, 64, 64, 3)) if name == "labels" else ("labels", (8, 6))
+                file.create_dataset(other, rest, "u1" if name == "labels" else "f8")
+            assert "claims 1,000,000,000,000 rows, more than the 480,000 of the format" in refusal(read_shapes3d, path)
+
+    def test_data_in_other_files_are_refused(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        path = tmp_path / "s.h5"
+        for kind in ("link", "external", "virtual", "text"):
+            with h5py.File(path, "w") as file:
+                file["images"] = np.zeros((8, 64, 64, 3), np.uint8)
+                if kind == "link":
+                    file["labels"] = h5py.ExternalLink(tmp_path / "pipe", "labels")
+                elif kind == "external":
+                    file.create_dataset("labels", (8, 6), "f8", external=[(str(tmp_path / "pipe"), 0, 384)])
+                elif kind == "virtual":
+                    file.create_virtual_dataset("labels", h5py.VirtualLayout((8, 6), "f8"))
+                else:
+                    file["labels"] = np.full((8, 6), b"x")
+            assert "'labels'" in refusal(read_shapes3d, path)
 
     def test_damage_and_absence(self, tmp_path: Path) -> None:
         assert "no such file" in refusal(read_shapes3d, tmp_path / "missing.h5")

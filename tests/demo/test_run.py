@@ -13,6 +13,9 @@ from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import Model, TrainedModel
 from alebrije.studies.references import Noise, Oracle, Pixels
 from alebrije.train.plan import plan
+from tests.conftest import YARDSTICKS, yardstick_jobs
+
+pytestmark = pytest.mark.yardsticks
 
 
 def brief_models(folder: ResultFolder) -> tuple[Model, ...]:
@@ -25,6 +28,7 @@ def brief_models(folder: ResultFolder) -> tuple[Model, ...]:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "demo_models", brief_models)
+        patch.setattr(YARDSTICKS, yardstick_jobs)
         return demo.run_demo(tmp_path_factory.mktemp("demo"))
 
 
@@ -50,10 +54,10 @@ def test_pixels_add_up_better_without_occlusion(report: Report) -> None:
 
 def test_the_page_and_the_verdicts_in_words(report: Report, tmp_path: Path) -> None:
     page = report.save(tmp_path / "report.html").read_text(encoding="utf-8")
-    words = in_words(report.verdicts)
+    words = in_words(report.requested, report.verdicts)
     for name in ("oracle", "beta-vae", "pixels", "noise"):
         assert f">{name}<" in page
-        assert f"\n{name}\n" in f"\n{words}"
+        assert f"\n{name} (" in f"\n{words}"
     assert "alebrije demo" in page
 
 

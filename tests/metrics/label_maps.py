@@ -16,8 +16,8 @@ from alebrije.metrics import (
 )
 
 
-def mean_segmentation_covering(true, pred, ignore=None):
-    return segmentation_covering(true, pred, ignore, weighted=False)
+def mean_segmentation_covering(true, pred, ignore=None, ignored_pixels="kept"):
+    return segmentation_covering(true, pred, ignore, weighted=False, ignored_pixels=ignored_pixels)
 
 
 RAND = [adjusted_rand_index, adjusted_rand_precision, adjusted_rand_recall]

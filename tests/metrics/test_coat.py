@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alebrije import metrics
-from alebrije.metrics.slots import check_scenes
+from alebrije.metrics.slots import check_scenes, neuron_order, slot_order, take_slots
 from tests.metrics import references
 
 rng = np.random.default_rng(1)
@@ -139,17 +139,18 @@ def test_vectors_agree_with_a_loop(loss):
     assert metrics.coat(a, b, c, d, {}, loss=loss, chance="paper").score == pytest.approx(slow, abs=1e-9)
 
 
-def test_the_released_angle_exchanges_c_and_d_together():
-    a, b, c, d = np.random.default_rng(1).normal(size=(4, 64, 7))
+def test_the_released_angle_exchanges_a_and_b_together():
+    a, b, c, d = np.random.default_rng(1).normal(size=(4, 70, 7))
 
     def angle(u, v):
         return math.acos(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
 
+    groups = [range(64)] * 64 + [range(6, 70)] * 6  # the last cases share the last full group
     ratios = [
-        angle(b[i] - a[i], d[i] - c[i]) / np.mean([angle(b[i] - a[i], d[j] - c[j]) for j in range(64)])
-        for i in range(64)
+        angle(b[i] - a[i], d[i] - c[i]) / np.mean([angle(b[j] - a[j], d[i] - c[i]) for j in group])
+        for i, group in enumerate(groups)
     ]
-    assert metrics.coat(a, b, c, d, {}, loss="acos").score == pytest.approx(1 - np.mean(ratios), abs=1e-9)
+    np.testing.assert_allclose(metrics.coat(a, b, c, d, {}, loss="acos").per_case, ratios, atol=1e-9)
 
 
 def matched_loss(a, b, c, d, loss):
@@ -159,7 +160,7 @@ def matched_loss(a, b, c, d, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_slots_are_matched_for_every_quadruple(loss):
+def test_paper_matches_all_slots_of_every_quadruple(loss):
     a, b, c, d, negative = np.random.default_rng(2).normal(size=(5, 12, 3, 4))
     group = 4
     losses = np.array([matched_loss(*case, loss) for case in zip(a, b, c, d, strict=True)])
@@ -175,10 +176,75 @@ def test_slots_are_matched_for_every_quadruple(loss):
         ]
     )
     worse = np.array([matched_loss(*case, loss) for case in zip(a, b, c, negative, strict=True)])
-    result = metrics.coat(a, b, c, d, {"object": negative}, loss=loss, group=group)
+    result = metrics.coat(a, b, c, d, {"object": negative}, loss=loss, group=group, chance="paper")
     np.testing.assert_allclose(result.losses, losses, atol=1e-9)
     np.testing.assert_allclose(result.per_case, losses / chance, atol=1e-9)
     assert result.tests["object"].p_hat == pytest.approx(np.mean(losses < worse))
+
+
+def rematched_loss(a, b, c, d, other, loss):
+    """The loss with another d, whose slots are matched to those of a, b and c as these were matched with their d."""
+    first, second, third, _ = references.greedy_match(a, b, c, d)
+    a, b, c = a[first], b[second], c[third]
+    free, order = set(range(len(a))), {}
+    while free:
+        row, column = min(
+            ((i, j) for i in set(range(len(a))) - order.keys() for j in free),
+            key=lambda pair: np.square(b[pair[0]] - a[pair[0]] + c[pair[0]] - other[pair[1]]).sum(),
+        )
+        order[row] = column
+        free.remove(column)
+    return references.analogy_loss(
+        a.ravel(), b.ravel(), c.ravel(), other[[order[i] for i in range(len(a))]].ravel(), loss
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_released_matches_only_the_slots_of_the_exchanged_d(loss):
+    a, b, c, d = np.random.default_rng(2).normal(size=(4, 10, 3, 4))
+    groups = [range(4)] * 4 + [range(4, 8)] * 4 + [range(6, 10)] * 2
+    chance = [np.mean([rematched_loss(a[i], b[i], c[i], d[i], d[j], loss) for j in groups[i]]) for i in range(10)]
+    result = metrics.coat(a, b, c, d, {}, loss=loss, group=4)
+    np.testing.assert_allclose(result.per_case, result.losses / chance, atol=1e-9)
+
+
+@pytest.mark.parametrize(("chance", "score"), [("released", 0.1), ("paper", 0.0)])
+def test_random_slots_are_above_chance_as_released(chance, score):
+    a, b, c, d = np.random.default_rng(0).normal(size=(4, 64, 7, 16))
+    assert metrics.coat(a, b, c, d, {}, chance=chance).score == pytest.approx(score, abs=0.02)
+
+
+def tied_slots(seed, cases=40):
+    """Slots of three small integers with many equal residuals; d has noise, so that the matching decides the loss."""
+    draw = np.random.default_rng(seed)
+    a, b, c = draw.integers(0, 3, (3, cases, 4, 3)).astype(float)
+    return a, b, c, (b - a + c + draw.integers(-1, 2, c.shape))[:, ::-1]
+
+
+@pytest.mark.parametrize("chance", ["released", "paper"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tied_slots_score_the_same_in_any_order(loss, chance):
+    draw = np.random.default_rng(1)
+    scenes = tied_slots(0)
+    shuffled = [reordered(draw, scene) for scene in scenes]
+    neurons = draw.permutation(3)
+    expected = metrics.coat(*scenes, {"object": scenes[0]}, loss=loss, chance=chance)
+    found = metrics.coat(*shuffled, {"object": shuffled[0]}, loss=loss, chance=chance)
+    np.testing.assert_array_equal(found.per_case, expected.per_case)
+    np.testing.assert_array_equal(found.losses, expected.losses)
+    assert found.tests == expected.tests
+    moved = [scene[..., neurons] for scene in scenes]
+    turned = metrics.coat(*moved, {"object": moved[0]}, loss=loss, chance=chance)
+    np.testing.assert_array_equal(turned.per_case, expected.per_case)
+    for scale in (0.3, 7.0):
+        scaled = metrics.coat(*(scene * scale for scene in scenes), {}, loss=loss, chance=chance)
+        np.testing.assert_allclose(scaled.per_case, expected.per_case, atol=1e-7)
+
+
+def reordered(draw, scene):
+    """The same slots in another order in each scene."""
+    order = draw.permuted(np.tile(np.arange(scene.shape[1]), (len(scene), 1)), axis=1)
+    return np.take_along_axis(scene, order[:, :, None], 1)
 
 
 def test_incomplete_last_group_uses_the_last_full_group():
@@ -218,6 +284,9 @@ def test_bad_input_is_refused_by_name(change, words):
 def all_at_once(a, b, c, d, negatives, loss, group, chance):
     """COAT with all codes in memory as float64: the loss ratio of each case, and the share of wins of d."""
     codes = check_scenes({"a": a, "b": b, "c": c, "d": d, **negatives})
+    if codes[0].ndim == 3:
+        neurons = neuron_order(codes)
+        codes = [take_slots(code[..., neurons], slot_order(code[..., neurons])) for code in codes]
     shift = codes[0].reshape(-1, codes[0].shape[-1]).mean(0)
     scale = max(float((code - shift).abs().max()) for code in codes)
     a, b, c, d, *others = ((code - shift) / scale for code in codes)
@@ -225,9 +294,9 @@ def all_at_once(a, b, c, d, negatives, loss, group, chance):
     chances = coat_module._slot_chance if d.ndim == 3 else coat_module._vector_chance
     losses, expected = measure(a, b, c, d, loss), []
     for start in range(0, len(d), group):
-        own = [scene[start : start + group] for scene in (a, b, c)]
+        own = [scene[start : start + group] for scene in (a, b, c, d)]
         around = slice(max(min(start + group, len(d)) - group, 0), start + group)
-        expected.append(chances(own, (c[around], d[around]), loss, chance).mean(1))
+        expected.append(chances(own, [scene[around] for scene in (a, b, c, d)], loss, chance).mean(1))
     wins = [float((losses < measure(a, b, c, other, loss)).double().mean()) for other in others]
     return losses / torch.cat(expected), wins
 

@@ -44,13 +44,32 @@ def test_too_many_labels_for_a_table_are_refused(metric):
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_ignoring_pixels_equals_deleting_them(metric, maps, ignore):
     true, pred = maps
+    dropped = {"ignored_pixels": "dropped"} if metric in OVERLAP else {}
     if ignore in (HIGHEST, LOWEST):
         true = np.where(true == 2, ignore, true)
     for t, p in zip(true, pred, strict=True):
         keep = t != ignore
         if keep.any():
             expected = metric(one_map(t[keep]), one_map(p[keep]))
-            np.testing.assert_allclose(metric(t[None], p[None], ignore=ignore), expected, rtol=1e-12, atol=1e-12)
+            found = metric(t[None], p[None], ignore=ignore, **dropped)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("ignore", "words"),
+    [
+        (0.9, "ignore must be a whole number, not 0.9"),
+        (1.0, "ignore must be a whole number, not 1.0"),
+        (True, "ignore must be a whole number, not True"),
+        ("0", "ignore must be a whole number, not '0'"),
+        (2**70, r"ignore must be a label below 2\*\*64"),
+        (-(2**70), "ignore must be at least -9223372036854775808"),
+    ],
+)
+def test_only_labels_can_be_ignored(metric, ignore, words):
+    with pytest.raises(InputError, match=words):
+        metric(TRUE, PRED, ignore=ignore)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])

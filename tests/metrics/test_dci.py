@@ -38,7 +38,7 @@ SMALL = rng.integers(0, 3, (900, 2)) + 0.7 * rng.normal(size=(900, 2))
     ids=["mostly zero", "small"],
 )
 def test_importance_agrees_with_scikit_learn(codes, targets):
-    fast = boost_trees(codes, targets, codes).importance
+    fast = boost_trees(codes, targets.T, codes).importance
     slow = np.stack(
         [GradientBoostingClassifier(random_state=0).fit(codes, t).feature_importances_ for t in targets.T], 1
     )
@@ -58,3 +58,18 @@ def test_constant_factors_are_left_out_of_informativeness(name):
 def test_table_1_dci():
     assert metrics.dci(*toy_model("M1", rows=30_000)).score == pytest.approx(0.583, abs=0.01)
     assert metrics.dci(*toy_model("M2", rows=30_000)).score == pytest.approx(0.431, abs=0.015)
+
+
+@pytest.mark.parametrize("model", ["boosted-trees", "linear"])
+def test_only_the_fractional_factor_is_regressed(model):
+    draw = np.random.default_rng(3)
+    classes = draw.integers(0, 4, 400)
+    names = np.array([5, 0, 9, 2])[classes]  # in no order, so regression would fail
+    angle = draw.random(400)
+    codes = np.c_[np.eye(4)[classes] + 0.2 * draw.normal(size=(400, 4)), angle]
+    alone = metrics.dci(codes, names[:, None], model=model)
+    both = metrics.dci(codes, np.c_[names, angle], model=model)
+    assert both.per_factor[0] == pytest.approx(alone.per_factor[0], abs=0.01)
+    np.testing.assert_allclose(both.importance[:, 0], alone.importance[:, 0], atol=0.01)
+    assert both.per_factor[0] > 0.95
+    assert both.per_factor[1] > 0.95  # R2

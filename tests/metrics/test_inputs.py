@@ -7,6 +7,7 @@ import pytest
 
 from alebrije import metrics
 from alebrije.demo import toys
+from alebrije.errors import InputError
 from tests.metrics.codes import CODES, FACTORS
 
 rng = np.random.default_rng(1)
@@ -93,3 +94,52 @@ def test_whole_numbers_stored_as_floats_are_classes():
     codes = toys.rotated(factors, np.random.default_rng(0))
     for name in ("mig", "dci"):
         assert metrics.find(name)(codes, factors.astype(float)).score == metrics.find(name)(codes, factors).score
+
+
+def constant_factor_settings(name):
+    return {"nk": {"epochs": 3}, "beta-vae": FEW, "factor-vae": FEW}.get(name, {})
+
+
+FEW = {"train": 200, "test": 100}
+OF_NEURONS = [name for name, record in metrics.catalog().items() if record.instrument == "neurons"]
+PER_FACTOR = ("per_factor", "accuracy", "chance", "full_accuracy", "knockout_accuracy")  # [F]
+PER_PAIR = ("importance", "information", "predictability", "per_pair", "votes")  # [L, F]
+
+
+@pytest.mark.parametrize("name", OF_NEURONS)
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "between", "last"])
+def test_constant_factors_change_no_score(name, place):
+    """Not even the last digit, and no entry of another factor."""
+    codes, factors = CODES[:120] @ np.array([[1.0, 0.4, 0.2], [-0.3, 1.0, 0.5]]), FACTORS[:120]
+    record, options = metrics.catalog()[name], constant_factor_settings(name)
+    expected = record(codes, factors, **options)
+    found = record(codes, np.insert(factors, place, 7, axis=1), **options)
+    assert abs(expected.score) > 0
+    assert found.score == expected.score
+    assert f"factors [{place}]" in found.reason
+    assert "a single value" in found.reason
+    for part in ("disentanglement", "completeness", "informativeness"):
+        assert getattr(found, part, None) == getattr(expected, part, None)
+    for field in (*PER_FACTOR, *PER_PAIR, "alignment"):
+        if hasattr(expected, field):
+            values = np.asarray(getattr(found, field))
+            assert values.shape[-1] == 3
+            np.testing.assert_array_equal(np.delete(values, place, axis=-1), getattr(expected, field))
+    if hasattr(found, "per_factor"):
+        assert np.isnan(found.per_factor[place])
+
+
+@pytest.mark.parametrize("name", ["snc", "nk"])
+def test_constant_factor_needs_no_neuron(name):
+    factors = np.c_[FACTORS, np.zeros(len(FACTORS), dtype=int)]
+    found = metrics.find(name)(CODES, factors, **constant_factor_settings(name))
+    assert sorted(found.alignment) == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(("name", "words"), [("snc", "single-neuron classification"), ("irs", "IRS")])
+def test_two_rows_are_too_few(name, words):
+    with pytest.raises(InputError, match=f"2 rows are too few for {words}: codes must have at least 3"):
+        metrics.find(name)(np.array([[0.0, 1.0], [1.0, 0.5]]), np.array([[0, 1], [1, 0]]))
+    assert metrics.find(name)(
+        np.array([[0.0, 1.0], [1.0, 0.5], [1.0, 0.0]]), np.array([[0, 1], [1, 0], [1, 1]])
+    ).settings

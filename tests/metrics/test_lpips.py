@@ -1,6 +1,7 @@
 """LPIPS: agreement with the networks written out, and unusable weight files. Weights are random."""
 
 import functools
+import os
 import pathlib
 import pickle
 import sys
@@ -339,3 +340,15 @@ def test_lpips_refuses_bad_arguments(tmp_path):
         lpips(np.ones((1, 1, 40, 40)), np.ones((1, 1, 40, 40)))
     with pytest.raises(InputError, match="same shape"):
         lpips(images(40)[0], images(41)[1])
+
+
+@pytest.mark.parametrize("name", ["alex.pth", "alex.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_weights_that_are_no_regular_file_are_refused(tmp_path, name, kind):
+    (tmp_path / "alexnet-owt-x.pth").touch()
+    if kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=f"{name}: is not a regular file"):
+        lpips(*images(40), weights=tmp_path)

@@ -42,3 +42,37 @@ def test_first_of_equal_masks_wins():
 def test_unusable_masks_are_refused(kind, masks, message):
     with pytest.raises(InputError, match=message):
         labels_from_masks(kind(masks))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+def test_masks_may_keep_their_channel(kind):
+    labels = np.random.default_rng(0).integers(0, 5, (3, 4, 6, 7))  # [B, T, H, W]
+    masks = np.moveaxis(np.eye(5)[labels], -1, 2)  # [B, T, K, H, W]
+    np.testing.assert_array_equal(np.asarray(labels_from_masks(kind(masks[:, 0, :, None]))), labels[:, 0])
+    np.testing.assert_array_equal(np.asarray(labels_from_masks(kind(masks[:, :, :, None]))), labels)
+
+
+def test_video_of_one_slot_is_not_read_as_a_channel():
+    masks = np.random.default_rng(0).random((2, 3, 1, 4, 4))
+    assert labels_from_masks(masks).shape == (2, 4, 4)
+    found = labels_from_masks(masks, video=True)
+    np.testing.assert_array_equal(found, np.zeros((2, 3, 4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "video", "words"),
+    [
+        ((2, 3, 4, 4), True, r"masks must have shape \[B, T, K, H, W\] with no empty axis, got \[2, 3, 4, 4\]"),
+        ((2, 3, 5, 4, 4), False, r"masks must have shape \[B, K, H, W\] with no empty axis, got \[2, 3, 5, 4, 4\]"),
+        ((2, 3, 4, 4), "yes", "video must be True or False, not"),
+    ],
+)
+def test_masks_of_another_kind_are_refused(shape, video, words):
+    with pytest.raises(InputError, match=words):
+        labels_from_masks(np.zeros(shape), video=video)
+
+
+@pytest.mark.parametrize("masks", [False, None, "x", [[1.0]], 3])
+def test_what_is_no_array_is_refused(masks):
+    with pytest.raises(InputError, match="masks must be a numpy array or a torch tensor, got"):
+        labels_from_masks(masks)

@@ -25,7 +25,7 @@ def test_constant_factor_does_not_change_the_score(name, column):
     assert beside.score == pytest.approx(alone.score, abs=1e-12)
     assert alone.reason is None
     assert beside.reason == f"factors [{column}] have a single value"
-    assert record.version == 2
+    assert record.version >= 2
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from alebrije import metrics
-from alebrije.metrics.slots import Grams, greedy_match
+from alebrije.errors import InputError
+from alebrije.metrics.slots import Grams, greedy_match, neuron_order, slot_order
 from tests.metrics import references
 
 rng = np.random.default_rng(1)
@@ -55,6 +56,14 @@ def test_released_threshold_is_half_a_distance_of_0_15():
         assert (metrics.drop_duplicate_slots(pair, blank=np.full(2, 9.0))[0, 1, 0] == 9.0) == dropped
 
 
+def test_duplicate_of_a_duplicate_is_replaced_too():
+    """As released: any earlier slot counts, whether it was replaced itself or not."""
+    angles = np.radians([0, 15, 30, 75])
+    slots = np.stack([np.cos(angles), np.sin(angles)], 1)[None]
+    cleaned = metrics.drop_duplicate_slots(slots, blank=np.full(2, 9.0))
+    assert (cleaned[0, :, 0] == 9.0).tolist() == [False, True, True, False]
+
+
 def test_one_of_three_equal_slots_is_kept():
     slots = np.ones((1, 3, 2))
     assert metrics.drop_duplicate_slots(slots, blank=np.zeros(2)).sum() == 2
@@ -82,5 +91,53 @@ def test_masks_of_any_layout_are_accepted():
 def test_faint_mask_that_wins_is_visible():
     masks = np.zeros((1, 2, 1, 2))
     masks[0, 1, 0, 0] = 1e-50
-    slots = np.ones((1, 2, 3))
-    np.testing.assert_array_equal(metrics.drop_invisible_slots(slots, masks, blank=np.zeros(3)), slots)
+    cleaned = metrics.drop_invisible_slots(np.ones((1, 2, 3)), masks, blank=np.zeros(3))
+    np.testing.assert_array_equal(cleaned[0, :, 0], [0, 1])  # a mask of 0 wins no pixel, as released
+
+
+def test_all_slots_that_share_a_pixel_are_visible():
+    masks = np.array([0.4, 0.2, 0.4]).reshape(1, 3, 1, 1)
+    cleaned = metrics.drop_invisible_slots(np.ones((1, 3, 2)), masks, blank=np.zeros(2))
+    np.testing.assert_array_equal(cleaned[0, :, 0], [1, 0, 1])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+def test_masks_may_keep_their_channel(kind):
+    slots, masks = rng.normal(size=(2, 3, 4)), rng.random((2, 3, 5, 5))
+    masks[:, 1] = 0
+    found = metrics.drop_invisible_slots(kind(slots), kind(masks[:, :, None]))
+    np.testing.assert_array_equal(found, metrics.drop_invisible_slots(slots, masks))
+    with pytest.raises(InputError, match=r"masks must have shape \[B, K, H, W\]"):
+        metrics.drop_invisible_slots(kind(slots), kind(masks[:, :, None, None]))
+
+
+def test_ties_do_not_depend_on_the_order_of_slots():
+    draw = np.random.default_rng(0)
+    scenes = draw.integers(0, 3, (4, 60, 4, 3))
+    orders = [draw.permuted(np.tile(np.arange(4), (60, 1)), axis=1) for _ in scenes]
+    shuffled = [np.take_along_axis(s, order[:, :, None], 1) for s, order in zip(scenes, orders, strict=True)]
+    expected, found = metrics.match_slots(*scenes), metrics.match_slots(*shuffled)
+    np.testing.assert_array_equal(found.cost, expected.cost)
+    for role, scene, i in zip("abcd", shuffled, range(4), strict=True):
+        np.testing.assert_array_equal(getattr(found, role), getattr(expected, role))
+        np.testing.assert_array_equal(
+            np.take_along_axis(scene, found.indices[:, i][:, :, None], 1), getattr(found, role)
+        )
+
+
+@pytest.mark.parametrize("first", [[0, 1, 2], [5, 5, 5]])
+def test_slots_are_sorted_neuron_by_neuron(first):
+    draw = np.random.default_rng(0)
+    slots = torch.from_numpy(draw.integers(0, 2, (50, 3, 4)).astype(float))
+    slots[:, :, 0] = torch.tensor(first)
+    for scene, order in zip(slots, slot_order(slots), strict=True):
+        assert scene[order].tolist() == sorted(scene.tolist())
+
+
+def test_neuron_order_reads_further_scenes_where_the_first_ties():
+    first, second = (
+        torch.tensor([[[1.0, 1.0, 0.0], [2.0, 2.0, 0.0]]]),
+        torch.tensor([[[4.0, 3.0, 9.0], [4.0, 3.0, 9.0]]]),
+    )
+    assert neuron_order([first, second]).tolist() == [2, 1, 0]
+    assert neuron_order([first]).tolist() == [2, 0, 1]

@@ -55,4 +55,4 @@ def test_ties_are_divided_between_bins_in_proportion():
 
 def test_more_factors_than_neurons_is_refused():
     with pytest.raises(ValueError, match="3 factors cannot be aligned to 2 neurons"):
-        metrics.align_neurons(np.zeros((10, 2)), np.zeros((10, 3), dtype=int))
+        metrics.align_neurons(np.zeros((10, 2)), np.arange(30).reshape(10, 3) % 2)

@@ -9,13 +9,15 @@ import numpy as np
 from alebrije.metrics.coat import HARD_NEGATIVES
 from alebrije.results import Cell, Machine, Result, ScoreInterval, Value
 from alebrije.studies.folder import ResultFolder
+from alebrije.studies.references import REFERENCES
+from alebrije.studies.untrained import SAME_ARCHITECTURE
 
 HOSTILE = "<script>alert(1)</script>"
 QUOTED = """it's "quoted" & $\\frac$ <b>"""
 LONG = "long-" * 60
 MACHINE = Machine(python="3.12.1", torch="2.11.0", platform="Linux-x86_64", device="cpu")
 FACTORS = ("shape", "color", "size")
-LEVELS = {"slot-attention": 0.8, "vae": 0.35, "pixels": 0.72, "oracle": 1.0, "noise": 0.0}
+LEVELS = {"slot-attention": 0.8, "vae": 0.35, "pixels": 0.2, "oracle": 1.0, "noise": 0.0}
 
 
 def value(score, half=None, **fields):
@@ -26,12 +28,22 @@ def value(score, half=None, **fields):
 
 def put(folder, study, labels, values, samples=None, **inputs):
     """Store a cell that is done."""
-    about = {"subject": {"name": labels.get("model"), "seed": labels.get("seed")}, "labels": labels, **inputs}
+    subject = {"name": labels.get("model"), "encoder": labels.get("model"), "seed": labels.get("seed")}
+    about = {"subject": subject, "labels": labels, **inputs}
     cell = Cell(study=study, labels={"size": "tiny", **labels}, inputs=about)
     if samples:
         folder.keep_samples(cell, **samples)
     folder.store.put(Result.done(cell, values, seconds=1.5, machine=MACHINE))
     return cell
+
+
+def put_twins(folder, study, labels, metric, scores=(0.01, 0.0, -0.01), half=0.01, of=None):
+    """Store the cells of the untrained twins of a model."""
+    model = labels["model"]
+    for seed, score in enumerate(scores):
+        subject = {"untrained": SAME_ARCHITECTURE, "of": {"encoder": model if of is None else of}, "seed": seed}
+        about = {**labels, "model": f"untrained twin of {model}", "seed": seed}
+        put(folder, study, about, {metric: value(score, half)}, subject=subject)
 
 
 def fail(folder, study, labels, message="no memory"):
@@ -89,6 +101,9 @@ def analogies(folder, models=LEVELS, side=64, seeds=2):
                     "negative_losses": losses[:, None] + np.where(np.isin(HARD_NEGATIVES, failed), -0.5, 0.5),
                 }
                 put(folder, "analogy", labels, values, samples)
+            if model not in REFERENCES:
+                about = {name: label for name, label in labels.items() if name not in ("seed", "train_set")}
+                put_twins(folder, "analogy", about, "coat")
 
 
 def imaginations(folder, models=LEVELS, side=64, alphas=(0.2, 0.6)):
@@ -118,6 +133,8 @@ def imaginations(folder, models=LEVELS, side=64, alphas=(0.2, 0.6)):
             samples |= {f"{name}_in": array[:2] for name, array in samples.items()}
             labels = {"model": model, "world": "sprites", "rule": "S-A", "alpha": alpha, "seed": 0}
             put(folder, "imagination", labels, values, samples)
+            if model not in REFERENCES:
+                put_twins(folder, "imagination", labels, "skill")
         labels = {"model": model, "world": "sprites", "rule": "S-A"}
         put(folder, "imagination", labels, {"alpha-efficiency": value(0.4, direction="lower")})
 
@@ -145,6 +162,8 @@ def groupings(folder, models=LEVELS, side=64, slots=(3, 5, 7)):
                 about |= {"train_slots": train, "test_slots": test, "initial": "random", "seed": 0}
             samples = {"images": np.stack(images), "true": np.stack(true), "groups": np.stack(groups).astype(np.uint8)}
             put(folder, "grouping", about, values, samples if model != "vae" else None)
+            if model not in REFERENCES and train == test:
+                put_twins(folder, "grouping", about, "fg-ari")
     correlations = {"pearson(PSNR, FG-ARI)": value(0.5, 0.1), "pearson(PSNR, FG-ARP)": value(0.85, 0.05)}
     put(folder, "grouping", {"world": "clevr6"}, correlations)
 
@@ -177,6 +196,8 @@ def neurons(folder, models=LEVELS):
             }
             values |= {"DCI-D": value(found * 0.7), "SAP": value(math.nan)}
             put(folder, "neurons", {"model": model, "world": "dsprites", "seed": seed}, values)
+        if model not in REFERENCES:
+            put_twins(folder, "neurons", {"model": model, "world": "dsprites"}, "SNC")
         for setting, share in {"CG": 0.5, "linear CG": 0.4, "normal test set": 0.95}.items():
             labels = {"model": model, "world": "dsprites", "setting": setting, "feature": "both", "seed": 0}
             put(folder, "neurons", labels, {"CG accuracy": value(share * level, 0.05)})

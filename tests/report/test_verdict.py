@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from alebrije.report.findings import read_findings
 from alebrije.report.page import in_words
 from alebrije.report.verdict import (
     CHANCE_RULE,
@@ -16,6 +21,8 @@ from alebrije.report.verdict import (
     over_settings,
 )
 from alebrije.results import Estimate
+from alebrije.studies.folder import ResultFolder
+from tests.report.fake_studies import put
 
 
 def sure(value: float, half: float = 0.01) -> Estimate:
@@ -50,11 +57,14 @@ def test_a_verdict_that_is_missing_says_why() -> None:
     assert no_verdict("SNC", "the model has no neurons") == Verdict("none", "No verdict: the model has no neurons.")
 
 
-def test_one_setting_keeps_its_interval_and_several_have_none() -> None:
+def test_the_mean_over_settings_has_an_interval_if_each_has_one() -> None:
     assert over_settings([sure(0.5), Estimate(None)]) == sure(0.5)
-    several = over_settings([sure(0.5), sure(0.7)])
+    several = over_settings([sure(0.5), Estimate(0.7)])
     assert several is not None
     assert (several.value, several.low, several.n) == (0.6, None, None)  # n would count seeds
+    both = over_settings([Estimate(0.4, low=0.1, high=0.7), Estimate(0.6, low=0.2, high=1.0)])
+    assert both is not None
+    assert (both.value, both.low, both.high) == pytest.approx((0.5, 0.25, 0.75))
     assert over_settings([]) is None
     assert (means_over(1), means_over(3, "; more")) == ("", " Means over 3 settings; more.")
 
@@ -72,9 +82,10 @@ def test_lists_in_words() -> None:
     assert [listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
 
 
-def test_no_line_break_before_a_percent_sign() -> None:
+def test_no_line_break_before_a_percent_sign(tmp_path: Path) -> None:
     verdict = Verdict("good", "word " * 12 + "and 79 % of all, " * 30)
-    text = in_words({"model": {"neurons": verdict}})
+    put(ResultFolder(tmp_path), "neurons", {"model": "model"}, {"SNC": 0.5})
+    text = in_words(read_findings(ResultFolder(tmp_path)), {"model": {"neurons": verdict}})
     assert " 79 %" in text
     assert not any(line.strip().startswith("%") for line in text.splitlines())
     assert "79 %" not in verdict.unbroken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import pickle
@@ -317,3 +318,41 @@ class TestOldFiles:
 
 
 PINNED = "7c906bf259293faa318e581f5697b77783192e280ec24f888e94bdea3deee983"
+
+
+@pytest.mark.parametrize("number", [True, "0.5", 1e308, -1e200])
+@pytest.mark.parametrize("field", ["score", "standard_error", "low", "high"])
+def test_a_stored_number_that_is_none_or_huge_is_refused(field: str, number: Any) -> None:
+    """Charts and tables would overflow; the checksum is right, as in a file made on purpose."""
+    result = Result.done(
+        Cell(study="neurons", inputs={"seed": 0}),
+        {"SNC": Value(score=0.5, interval={"low": 0.4, "high": 0.6})},
+        seconds=1,
+    )
+    content = json.loads(dump_result(result))
+    value = content["values"]["SNC"]
+    (value["interval"] if field in ("low", "high") else value)[field] = number
+    del content["checksum"]
+    rest = json.dumps(content, indent=1)[1:] + "\n"
+    checksum = hashlib.sha256(rest.encode()).hexdigest()
+    with pytest.raises(InputError, match=field):
+        load_result(f'{{\n "checksum": "{checksum}",{rest}'.encode())
+
+
+def test_a_computed_number_that_is_huge_is_null_with_a_reason() -> None:
+    value = Value(score=1e200, standard_error=1e308, interval={"low": -1e308, "high": 1e308})
+    assert (value.score, value.standard_error, value.interval) == (None, None, None)
+    assert value.reason == "the score is 1e+200"
+
+
+def test_an_earlier_schema_with_a_checksum_is_compared_too() -> None:
+    text = dump_result(Result.done(Cell(study="neurons", inputs={"seed": 0}), {"SNC": 0.5}, seconds=1))
+    with pytest.raises(InputError, match="the checksum does not match"):
+        load_result(text.replace('"schema_version": 2', '"schema_version": 1').encode())
+
+
+def test_control_sequences_of_foreign_errors_are_not_stored() -> None:
+    result = Result.failed(Cell(study="neurons", inputs={"seed": 0}), ValueError("\x1b[31mred\x1b[0m\x07"), seconds=1)
+    assert result.traceback is not None
+    assert result.traceback.endswith("ValueError: red")
+    assert Value(score=None, reason="\x1b]0;title\x07no").reason == "no"

@@ -116,3 +116,30 @@ class TestPapers:
         compared = compare([filled(tmp_path / "a", [0.5], model="<script>")], published=True)
         assert compared.rows[0].get("published") is None
         assert "<script>" not in compared.render("markdown")
+
+
+class TestModelsWithoutAPublishedNumber:
+    """A user's model stays in the table, and the papers' models follow."""
+
+    def test_the_papers_rows_follow(self, tmp_path: Path) -> None:
+        labels = {"model": "mine", "world": "dsprites", "size": "small"}
+        compared = compare([filled(tmp_path / "a", [0.3], **labels)], published=True)
+        mine, *theirs = compared.rows
+        assert (mine["model"], mine["a"].value, mine.get("published")) == ("mine", 0.3, None)
+        by_model = {row["model"]: row for row in theirs}
+        assert by_model["beta-TCVAE"]["published"].value == 0.413
+        assert by_model["beta-TCVAE"]["notes"] == "our size is 'small', not the paper's"
+        assert all(row["world"] == "dsprites" and row["metric"] == "SNC" for row in theirs)
+
+    def test_differences_of_the_protocol_are_in_words(self, tmp_path: Path) -> None:
+        labels = {"model": "mine", "world": "sprites", "rule": "S-A", "alpha": 0.6, "pixels": 64, "drawn_by": "head"}
+        compared = compare([filled(tmp_path / "a", [80.0], "out-of-distribution error", **labels)], published=True)
+        theirs = next(row for row in compared.rows if row["model"] == "I2I-ViT")
+        assert theirs["published"].value == 24.72
+        assert "our pixels: 64, the paper's: 128" in theirs["notes"]
+        assert "a head draws our images from frozen codes" in theirs["notes"]
+        assert "our sprites is a rendering of dsprites" in theirs["notes"]
+
+    def test_another_world_has_no_rows(self, tmp_path: Path) -> None:
+        compared = compare([filled(tmp_path / "a", [0.3], model="mine", world="clevr6")], published=True)
+        assert len(compared) == 1

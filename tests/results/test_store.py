@@ -389,3 +389,21 @@ class TestProcesses:
         assert [found[number].values["m99"].score for number in range(count)] == scores[0]
         assert store.failed() == []
         assert store.problems() == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "dangling"])
+def test_what_is_no_file_is_set_aside_when_the_cell_is_computed_again(tmp_path: Path, kind: str) -> None:
+    store = Store(tmp_path)
+    path = tmp_path / file_name(cell())
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else tmp_path / "nowhere" / "x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedResultWarning)
+        assert store.missing([cell()]) == [cell()]
+    assert store.put(done()) == store.get(cell())
+    (problem,) = store.problems()
+    assert "set aside" in problem.why

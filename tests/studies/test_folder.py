@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import copy
+import logging
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from alebrije.data import checked_arrays
 from alebrije.errors import InputError
+from alebrije.files import sha256_of
 from alebrije.results import Cell
 from alebrije.studies.folder import ResultFolder, open_results
 
@@ -77,6 +83,119 @@ def test_a_computation_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no"):
         folder.cached({"name": "x"}, broken)
     assert folder.cached({"name": "x"}, lambda: {"a": np.ones(1)})["a"].tolist() == [1]
+
+
+SETTINGS = {"name": "corpus", "seed": 3}
+
+
+def corpus() -> dict[str, np.ndarray]:
+    return {"images": np.arange(600, dtype=np.uint8).reshape(10, 60), "masks": np.ones((10, 4), np.uint8)}
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 4
+    path.write_bytes(bytes(content))
+
+
+def put_in_place(odd: Callable[[Path], object]) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        path.unlink()
+        odd(path)
+
+    return damage
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "flip": flip,
+    "truncate": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "empty": lambda path: path.write_bytes(b""),
+    "append": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "other": lambda path: path.write_bytes((path.parent / "settings.json").read_bytes()),
+    "delete": Path.unlink,
+    "pipe": put_in_place(os.mkfifo),
+    "folder": put_in_place(Path.mkdir),
+    "device": put_in_place(lambda path: path.symlink_to("/dev/zero")),
+}
+
+
+@pytest.mark.parametrize("name", ["masks.npy", "checksums.json"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_arrays_are_computed_again_and_mentioned_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, damage: str, name: str
+) -> None:
+    monkeypatch.setattr(logging.getLogger("alebrije"), "propagate", True)
+    folder = ResultFolder(tmp_path)
+    folder.cached(SETTINGS, corpus)
+    (stored,) = (tmp_path / "data").iterdir()
+    DAMAGES[damage](stored / name)
+    for _ in range(2):
+        arrays = folder.cached(SETTINGS, corpus)
+        assert {each: array.tolist() for each, array in arrays.items()} == {
+            each: array.tolist() for each, array in corpus().items()
+        }
+    (mention,) = {id(record): record.getMessage() for record in caplog.records}.values()  # two handlers may see one
+    assert stored.name in mention
+    assert mention.endswith("; the arrays are computed again")
+
+
+@pytest.mark.parametrize("damage", ["delete", "pipe", "device", "empty"])
+def test_anything_in_place_of_the_folder_of_arrays_is_replaced(tmp_path: Path, damage: str) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.cached(SETTINGS, corpus)
+    (stored,) = (tmp_path / "data").iterdir()
+    shutil.rmtree(stored)
+    stored.touch()
+    DAMAGES[damage](stored)
+    assert folder.cached(SETTINGS, corpus)["masks"].sum() == 40
+
+
+def test_a_checksum_is_compared_once_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, hashed = ResultFolder(tmp_path), []
+    folder.cached(SETTINGS, corpus)
+    monkeypatch.setattr(checked_arrays, "_VERIFIED", set())
+    monkeypatch.setattr(checked_arrays, "sha256_of", lambda file: hashed.append(file) or sha256_of(file))
+    for _ in range(3):
+        folder.cached(SETTINGS, corpus)
+    assert len(hashed) == 2  # images and masks
+
+
+def test_empty_arrays_and_scalars_are_cached(tmp_path: Path) -> None:
+    arrays = {"none": np.empty((0, 3), np.float32), "one": np.array(2.5)}
+    for _ in range(2):
+        kept = ResultFolder(tmp_path).cached(SETTINGS, lambda: arrays)
+        assert kept["none"].shape == (0, 3)
+        assert float(kept["one"]) == 2.5
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
+    folder = ResultFolder(tmp_path)
+    with folder.locked("one"):
+        pass
+    DAMAGES[kind](tmp_path / "locks" / "one.lock")
+    with pytest.raises(InputError, match=r"one\.lock: is (not a regular file|a folder, not a lock file); remove it"):
+        folder.locked("one").__enter__()
+
+
+def test_samples_of_another_cell_are_not_shown(tmp_path: Path) -> None:
+    folder, other = ResultFolder(tmp_path), Cell(study="grouping", inputs={"seed": 2})
+    folder.keep_samples(CELL, images=np.zeros(2))
+    (path,) = (tmp_path / "samples").iterdir()
+    folder.keep_samples(other, images=np.ones(2))
+    (second,) = set((tmp_path / "samples").iterdir()) - {path}
+    assert set(folder.samples(other)) == {"images"}
+    second.write_bytes(path.read_bytes())
+    assert folder.samples(other) == {}
+
+
+@pytest.mark.parametrize("damage", ["truncate", "empty", "append", "delete", "pipe", "folder", "device"])
+def test_any_damage_of_samples_means_no_or_the_same_samples(tmp_path: Path, damage: str) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.keep_samples(CELL, images=np.arange(50))
+    (path,) = (tmp_path / "samples").iterdir()
+    DAMAGES[damage](path)
+    assert all(np.array_equal(array, np.arange(50)) for array in folder.samples(CELL).values())
 
 
 HOLDER = """

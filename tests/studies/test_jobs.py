@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -227,6 +228,30 @@ def runs(process: int) -> bool:
 def test_without_ray_the_message_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.util.joblib", None)
     with pytest.raises(InputError, match="needs the package ray"):
+        run_jobs([job(0)], Store(tmp_path), Workers(backend="ray"))
+
+
+def test_ray_without_a_cluster_at_its_address_ends_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        for scheme in ("", "ray://"):
+            monkeypatch.setenv("RAY_ADDRESS", f"{scheme}127.0.0.1:{unused.getsockname()[1]}")
+            with pytest.raises(InputError, match=r"no Ray cluster can be reached or started .ConnectionRefusedError"):
+                run_jobs([job(0)], Store(tmp_path), Workers(backend="ray"))
+
+
+def test_ray_that_cannot_start_ends_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray_module = pytest.importorskip("ray")
+
+    def broken(**_: object) -> None:
+        raise ValueError("no \x1b[31mcluster")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray_module, "init", broken)
+    with pytest.raises(InputError, match=r"started \(ValueError: no cluster\)"):
         run_jobs([job(0)], Store(tmp_path), Workers(backend="ray"))
 
 

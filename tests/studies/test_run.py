@@ -20,7 +20,7 @@ from alebrije.results import Cell, Result, Value
 from alebrije.studies import run
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job, RunSummary, Workers
-from alebrije.studies.model import LoadedModel, Model
+from alebrije.studies.model import LoadedModel, Model, user_encoder
 from alebrije.studies.references import Noise
 from alebrije.studies.request import Request
 from alebrije.studies.run import Study, plan_study, precheck_models, run_study
@@ -97,9 +97,9 @@ class TestPrecheck:
     def test_only_users_models_with_missing_cells_are_checked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        checked: list[tuple[str, int | None]] = []
+        checked: list[tuple[str, tuple[int, ...]]] = []
 
-        def note(encoder: Encoder, pixels: int | None = None) -> list[str]:
+        def note(encoder: Encoder, pixels: tuple[int, ...]) -> list[str]:
             checked.append((encoder.name, pixels))
             return []
 
@@ -107,18 +107,18 @@ class TestPrecheck:
         folder, asked = ResultFolder(tmp_path), request_for(Noise(), LoadedModel(Encoder(colours, name="mine")))
         checked_run(NEURONS, folder, asked)
         checked_run(NEURONS, folder, asked)  # nothing is missing
-        assert checked == [("mine", 64)]
+        assert checked == [("mine", (64,))]
 
     def test_a_model_is_checked_once_for_several_studies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        checked: list[str] = []
-        monkeypatch.setattr(run.adapters, "precheck", lambda encoder, pixels: checked.append(encoder.name) or [])
+        checked: list[tuple[int, ...]] = []
+        monkeypatch.setattr(run.adapters, "precheck", lambda encoder, pixels: checked.append(pixels) or [])
         folder, model = ResultFolder(tmp_path), LoadedModel(Encoder(colours, name="mine"))
         planned = [
             plan_study(study, folder, request_for(model, metrics=(metric,)))
             for study, metric in ((NEURONS, "mig"), (GROUPING, "psnr"))
         ]
         precheck_models(planned, folder)
-        assert checked == ["mine"]
+        assert checked == [(64, 32)]  # the sizes of both
 
     def test_a_model_with_the_input_size_of_the_study_passes(self, tmp_path: Path) -> None:
         fixed = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64 * 64, 4))
@@ -129,7 +129,8 @@ class TestPrecheck:
         encoder = Encoder(colours, name="mine")
         asked = request_for(Noise(), LoadedModel(encoder), metrics=())
         for job in plan_study(instruments.get(name), ResultFolder(tmp_path), asked).jobs:
-            assert job.encoder is (encoder if job.cell.labels["model"] == "mine" else None)
+            own = None if job.model is None else user_encoder(job.model)
+            assert own is (encoder if job.cell.labels["model"] == "mine" else None)
 
 
 def test_results_do_not_depend_on_the_number_of_processes_and_threads(tmp_path: Path) -> None:

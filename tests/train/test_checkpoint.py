@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -123,3 +124,32 @@ def test_moments_have_the_memory_order_of_their_weights(tmp_path: Path) -> None:
         second.step()
     assert not model.weight.is_contiguous()
     assert torch.equal(model.weight, again.weight)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "progress.safetensors", "../../run.json"])
+def test_a_changed_byte_is_noticed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "run.json").write_text('{"size": 64}')
+    train(small(), source(), RECIPE, tmp_path, RunOptions(until=5))
+    path = checkpoints(tmp_path)[-1] / name
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1  # still a valid file, with another number
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="has changed since it was written"):
+        train(small(), source(), RECIPE, tmp_path)
+
+
+def test_a_checkpoint_of_an_older_version_has_no_checksums(tmp_path: Path) -> None:
+    whole = train(small(), source(), RECIPE, tmp_path / "whole")
+    train(small(), source(), RECIPE, tmp_path / "run", RunOptions(until=6))
+    (checkpoints(tmp_path / "run")[-1] / "step.json").write_text('{"step": 6}\n')
+    assert same(whole, train(small(), source(), RECIPE, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "progress.safetensors"])
+def test_a_pipe_in_a_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
+    train(small(), source(), RECIPE, tmp_path, RunOptions(until=5))
+    path = checkpoints(tmp_path)[-1] / name
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=rf"{name} cannot be read: is not a regular file; remove its folder"):
+        train(small(), source(), RECIPE, tmp_path)

@@ -40,9 +40,18 @@ def test_weights_depend_only_on_the_seed(name: str, tmp_path: Path) -> None:
     assert same(first, trained(short(name), tmp_path / "parts"))
 
 
+# attention over a single vector always gives that vector: what makes the queries has no gradient but rounding
+WITHOUT_GRADIENT = {"i2i-cnn": (".cross_norm.", ".cross_attention.projections.")}
+
+
 @pytest.mark.parametrize("name", list(models.catalog()))
 def test_every_trainable_weight_changes(name: str, tmp_path: Path) -> None:
     start = dict(short(name).new_model().named_parameters())
     model = trained(short(name), tmp_path)
-    weights = {key: weight for key, weight in model.named_parameters() if weight.requires_grad}
+    without = WITHOUT_GRADIENT.get(name, ())
+    weights = {
+        key: weight
+        for key, weight in model.named_parameters()
+        if weight.requires_grad and not any(part in key for part in without)
+    }
     assert [key for key, weight in weights.items() if torch.equal(weight, start[key])] == []

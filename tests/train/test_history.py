@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
+from alebrije.errors import InputError
 from alebrije.train import RunOptions, checkpoints, train
+from alebrije.train.history import History
 from tests.train.small_model import RECIPE, history, small, source
 
 
@@ -34,3 +39,12 @@ def test_a_damaged_line_is_dropped(tmp_path: Path) -> None:
 def test_nan_becomes_null(tmp_path: Path) -> None:
     train(small(), source(), RECIPE, tmp_path, RunOptions(check_every=6), check=lambda model: {"score": float("nan")})
     assert [line["score"] for line in history(tmp_path) if "score" in line] == [None, None]
+
+
+def test_a_pipe_is_refused_and_damaged_text_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").write_bytes(b'{"step": 1}\n\xff\xfe\n' + b"[" * 100_000 + b"\n")
+    History(tmp_path / "history.jsonl", 5, enabled=True)
+    assert (tmp_path / "history.jsonl").read_text() == '{"step": 1}\n'
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: is not a regular file"):
+        History(tmp_path / "pipe", 5, enabled=True)

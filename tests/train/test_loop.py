@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from alebrije.models import Batch
 from alebrije.models.learner import Losses
-from alebrije.train import Recipe, RunOptions, checkpoints, train
+from alebrije.train import PreloadedSource, Recipe, RunOptions, checkpoints, train
 from tests.train.small_model import RECIPE, ROOT, Small, history, same, small, source
 
 
@@ -67,6 +67,9 @@ class Slow:
     def batch(self, first, count):
         time.sleep(0.05)
         return source().batch(first, count)
+
+    def close(self):
+        pass
 
 train(small(), Slow(), RECIPE, Path({folder!r}), RunOptions(save_every=2, log_every=1))
 """
@@ -158,3 +161,41 @@ def test_a_signal_saves_a_checkpoint_first(tmp_path: Path, number: signal.Signal
 
 def test_until_zero_takes_no_step(tmp_path: Path) -> None:
     assert same(train(small(), source(), RECIPE, tmp_path, RunOptions(until=0)), small())
+
+
+def test_a_signal_while_images_are_rendered_is_not_waited_for(tmp_path: Path) -> None:
+    class Rendering(PreloadedSource):
+        def batch(self, first: int, count: int) -> Batch:
+            if first >= 3 * RECIPE.batch:
+                os.kill(os.getpid(), signal.SIGINT)
+                raise AssertionError("the signal was not handled here")
+            return super().batch(first, count)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small(), Rendering(source().items, 0), RECIPE, tmp_path)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000003"]
+    assert same(train(small(), source(), RECIPE, tmp_path), train(small(), source(), RECIPE, tmp_path / "whole"))
+
+
+def test_a_signal_during_the_first_step_saves_nothing(tmp_path: Path) -> None:
+    class Stops(Small):
+        def training_loss(self, batch: Batch, step: Tensor) -> Losses:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("the signal was not handled here")
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small(kind=Stops), source(), RECIPE, tmp_path)
+    assert checkpoints(tmp_path) == []
+
+
+def test_slow_steps_are_shown_before_they_are_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alebrije.train.loop.SHOWN_EVERY", 0.0)
+    shown: list[tuple[int, float]] = []
+    options = RunOptions(log_every=4, step_progress=lambda step, total, speed, losses: shown.append((step, speed)))
+    watched = train(small(), source(), RECIPE, tmp_path / "watched", options)
+    assert [step for step, _ in shown] == list(range(1, RECIPE.steps + 1))
+    assert all(speed > 0 for _, speed in shown)
+    assert same(watched, train(small(), source(), RECIPE, tmp_path / "alone", RunOptions(log_every=4)))
+    losses = [[line["loss"] for line in history(tmp_path / name)] for name in ("watched", "alone")]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 3

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
 import torch
 
 from alebrije import worlds
+from alebrije.models import Batch
 from alebrije.train import Images, PreloadedSource, StreamedSource, TaskEpisodes, preload
 
 CPU = torch.device("cpu")
@@ -42,10 +47,26 @@ def test_a_preloaded_set_is_the_start_of_the_stream() -> None:
     scene_set = TaskEpisodes(worlds.task("sprites", "S-A"), 16, seed=5)
     reported: list[tuple[int, int]] = []
     items = preload(scene_set, 300, CPU, progress=lambda done, total: reported.append((done, total)))
-    assert reported == [(256, 300), (300, 300)]
+    assert reported == [(min(done, 300), 300) for done in range(16, 316, 16)]
     assert equal(items, StreamedSource(scene_set, CPU, block=300).batch(0, 300))
 
 
 def test_processes_sample_the_same_scenes() -> None:
     scene_set = Images(worlds.get("clevr6"), 16, seed=0)
     assert equal(preload(scene_set, 65, CPU), preload(scene_set, 65, CPU, workers=2))
+
+
+def test_a_closed_stream_stops_rendering() -> None:
+    class Counted(Images):
+        def render(self, scenes: Any, device: torch.device) -> Batch:
+            rendered.append(len(scenes))
+            if len(rendered) > 2:
+                stream.close()
+            return super().render(scenes, device)
+
+    rendered: list[int] = []
+    stream = StreamedSource(Counted(worlds.get("sprites"), 8, 0), torch.device("cpu"), block=320)
+    with pytest.raises(CancelledError):
+        stream.batch(0, 8)
+    stream._thread.shutdown()
+    assert rendered == [16, 16, 16]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from alebrije.adapters.embeddings import Embeddings
-from alebrije.adapters.encoder import DEFAULT_SIZE, Encoder
-from alebrije.adapters.outputs import read_output
+from alebrije.adapters.encoder import DEFAULT_SIZE, MOST_SLOTS, Encoder
 from alebrije.adapters.specs import is_class_spec, load
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
@@ -22,9 +21,10 @@ from alebrije.worlds import get as get_world
 Level = Literal["ok", "note", "problem"]
 _SCENES = 8
 _EXACT, _CLOSE = 1e-4, 1e-2  # differences between codes, as fractions of their spread over images
-_MANY_SLOTS = 32  # more are probably the tokens of a transformer
+_LONG = 20.0  # seconds: a full batch that takes longer is not tried
 _AFFECTS_SCORES = ("weights", "output", "repeats", "batches")  # topics whose notes are repeated before an evaluation
 _PASS_SIZE = "pass that size: --pixels on the command line, pixels= in evaluate, size= in check"
+SIZES = (128, 64)  # sides of the images that `evaluate` renders by default
 _READS_SCENES = "It reads scenes, not images, so it has no codes; only imagination can examine it."
 
 
@@ -48,8 +48,13 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether the model can be evaluated."""
+        """Whether the model can be evaluated and its scores mean what they should."""
         return not any(item.level == "problem" for item in self.items)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether an evaluation refuses the model, in the words of the last item that blocks it."""
+        return any(item.blocks for item in self.items)
 
     def __getitem__(self, topic: str) -> CheckItem:
         """The item about a topic, which must have been checked."""
@@ -61,7 +66,8 @@ class CheckReport:
     def __str__(self) -> str:
         totals = {level: sum(item.level == level for item in self.items) for level in ("problem", "note")}
         counts = " and ".join(f"{total} {level}{'s' if total > 1 else ''}" for level, total in totals.items() if total)
-        verdict = "can be evaluated" if self.passed else "cannot be evaluated as it is"
+        verdict = "can be evaluated" if self.passed else "can be evaluated, but its scores may be wrong"
+        verdict = "cannot be evaluated as it is" if self.blocked else verdict
         lines = [f"{self.name} {verdict}{': ' if counts else ''}{counts}.", ""]
         width = max((len(item.topic) for item in self.items), default=0)
         for item in self.items:
@@ -85,12 +91,14 @@ def check(
     batch: int = 64,
     layer: str | None = None,
     name: str | None = None,
+    rendered: Sequence[int] = SIZES,
 ) -> CheckReport:
     """Check whether a model can be evaluated. The arguments are those of `load`; an `Encoder` is used as it is.
 
     The model encodes eight scenes of sprites: alone, as a batch, in another order and twice. It also encodes black,
     white and noise images. An evaluation needs one code per image that depends on that image only and is always the
-    same.
+    same. Without `size`, the model gets images as they are rendered: `rendered` pixels a side, by default the sizes
+    of `evaluate`.
 
     >>> from torch import nn
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 8))
@@ -101,20 +109,21 @@ def check(
     'problem'
     """
     if isinstance(spec, Encoder):
-        return CheckReport(spec.name, tuple(_check_items(spec, complete=True)))
+        return CheckReport(spec.name, tuple(_check_items(spec, rendered, complete=True)))
     try:
         encoder = load(spec, device=device, size=size, mean=mean, std=std, batch=batch, layer=layer, name=name)
     except InputError as error:
         title = name or (spec if isinstance(spec, str) else type(spec).__qualname__)
-        return CheckReport(title, (CheckItem("model", "problem", _sentence(str(error))),))
-    return CheckReport(encoder.name, tuple(_check_items(encoder, complete=True)))
+        return CheckReport(title, (CheckItem("model", "problem", _sentence(str(error)), blocks=True),))
+    return CheckReport(encoder.name, tuple(_check_items(encoder, rendered, complete=True)))
 
 
-def precheck(encoder: Encoder, pixels: int | None = None) -> list[str]:
+def precheck(encoder: Encoder, pixels: int | Sequence[int] | None = None) -> list[str]:
     """Check a model before it is evaluated, and return warnings about its scores.
 
     This is `check` without speed and fingerprint. It raises an InputError if scores would be meaningless. A model of
-    unknown input size gets images of `pixels` a side. A model that reads scenes has no codes and passes.
+    unknown input size gets images of `pixels` a side, one or several sizes. A model that reads scenes has no codes and
+    passes.
 
     >>> precheck(Encoder(lambda images: images.mean((2, 3))))
     []
@@ -125,7 +134,8 @@ def precheck(encoder: Encoder, pixels: int | None = None) -> list[str]:
     """
     if encoder.reads_scenes:
         return []
-    items = _check_items(encoder, pixels)
+    rendered = (pixels,) if isinstance(pixels, int) else tuple(pixels or (DEFAULT_SIZE,))
+    items = _check_items(encoder, rendered)
     if blocking := [item for item in items if item.blocks]:  # the last one explains the others
         raise InputError(f"{encoder.name} cannot be evaluated as it is: {_clause(blocking[-1], encoder.name)}")
     return [
@@ -135,56 +145,97 @@ def precheck(encoder: Encoder, pixels: int | None = None) -> list[str]:
     ]
 
 
-def _check_items(encoder: Encoder, pixels: int | None = None, *, complete: bool = False) -> list[CheckItem]:
+def _check_items(encoder: Encoder, rendered: Sequence[int], *, complete: bool = False) -> list[CheckItem]:
     """Check what scores depend on, and with `complete` also fingerprint and speed."""
     if isinstance(encoder.model, Embeddings):
         return _check_embeddings(encoder, encoder.model)
-    model = _ModelCheck(encoder, pixels)
+    model = _ModelCheck(encoder, rendered)
     if encoder.reads_scenes:
         return [model.device(), CheckItem("output", "note", _READS_SCENES), model.mode(), model.fingerprint()]
     items = model.score_items()
     has_codes = not any(item.topic == "output" and item.level == "problem" for item in items)
-    return [*items, model.fingerprint(), model.speed()] if complete and has_codes else items
+    if not complete or not has_codes:
+        return items
+    return [*items, *model.full_batch(), model.fingerprint(), model.speed()]
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """What a model returns for the scenes at one size."""
+
+    size: int
+    scenes: Tensor
+    prepared: Tensor  # the first batch, as the model left it
+    original: Tensor  # the same batch before
+    raw: Any
+    encoding: Encoding  # of the first batch
+    description: str
+    codes: Tensor  # of all scenes
 
 
 class _ModelCheck:
     """The checks of a model that encodes images."""
 
-    def __init__(self, encoder: Encoder, pixels: int | None) -> None:
+    def __init__(self, encoder: Encoder, rendered: Sequence[int]) -> None:
         self.encoder = encoder
-        world = get_world("sprites")
-        size = encoder.preprocessing.size or pixels or DEFAULT_SIZE
-        self.scenes = world.images(world.sample(_SCENES, seed=0), size)
+        self.world = get_world("sprites")
+        fixed = encoder.preprocessing.size
+        self.sizes = (fixed,) if fixed is not None else tuple(dict.fromkeys(rendered))
+        self.scenes = self.images(self.sizes[0])
         self.training = any(part.training for module in encoder.modules for part in module.modules())
+
+    def images(self, size: int, count: int = _SCENES) -> Tensor:
+        """Scenes of sprites, `size` pixels a side."""
+        return self.world.images(self.world.sample(count, seed=0), size)
 
     def score_items(self) -> list[CheckItem]:
         """Check everything that scores depend on; stop at the output if the model returns no codes."""
         items = [self.preprocessing(), self.device(), *self.weights()]
-        prepared = self.encoder.prepare(self.scenes[: self.encoder.batch])
+        found = {size: self.reading(size) for size in self.sizes}
+        if faults := {size: fault for size, fault in found.items() if isinstance(fault, CheckItem)}:
+            size, fault = next(iter(faults.items()))
+            everywhere = len(faults) == len(found)
+            return [*items, fault if everywhere else replace(fault, sentence=_at(size, fault.sentence))]
+        readings = {size: reading for size, reading in found.items() if isinstance(reading, _Reading)}
+        first, *others = readings.values()
+        items += [self.output(readings), self.numbers(first), self.mode(), self.gradients(first.raw)]
+        items.append(_input(first.prepared, first.original))
+        if bool(first.codes.isfinite().all()):
+            items += [self.reaction(first), *self.repeatability(first.codes)]
+        return [*items, *(item for reading in others for item in self.at_another_size(reading))]
+
+    def reading(self, size: int) -> _Reading | CheckItem:
+        """What the model returns for the scenes at a size, or why that is not a code of each."""
+        scenes = self.scenes if size == self.sizes[0] else self.images(size)
+        prepared = self.encoder.prepare(scenes[: self.encoder.batch])
         original = prepared.clone()
         try:
             raw = self.encoder.run(prepared)
         except InputError as error:
             fix = f"make it accept floats [B, 3, H, W]; if it takes one size only, {_PASS_SIZE}"
-            return [*items, CheckItem("output", "problem", _sentence(str(error)), fix, blocks=True)]
+            return CheckItem("output", "problem", _sentence(str(error)), fix, blocks=True)
         try:
-            encoding, description = read_output(raw, original)
-            codes = encoding.codes if self.encoder.batch >= _SCENES else self.codes(self.scenes)
+            encoding, description = self.encoder.read(raw, original)
+            codes = encoding.codes if self.encoder.batch >= _SCENES else self.codes(scenes)
         except InputError as error:
             fix = "wrap it in a function that returns the codes, or use the output of a submodule: --layer, layer="
-            return [*items, CheckItem("output", "problem", _sentence(str(error)), fix, blocks=True)]
-        items += [self.output(encoding, description), self.numbers(encoding), self.mode(), self.gradients(raw)]
-        items.append(_input(prepared, original))
-        if bool(codes.isfinite().all()):
-            items += [self.reaction(codes), *self.repeatability(codes)]
-        return items
+            return CheckItem("output", "problem", _sentence(str(error)), fix, blocks=True)
+        return _Reading(size, scenes, prepared, original, raw, encoding, description, codes)
+
+    def at_another_size(self, reading: _Reading) -> list[CheckItem]:
+        """The faults that only images of another size show."""
+        if not bool(reading.codes.isfinite().all()):
+            sentence = _at(reading.size, "it returns NaN or infinite codes.")
+            return [CheckItem("numbers", "problem", sentence, blocks=True)]
+        item = self.reaction(reading)
+        return [] if item.level == "ok" else [replace(item, sentence=_at(reading.size, item.sentence))]
 
     def codes(self, images: Tensor, seed: int = 0) -> Tensor:
         """Encode images with a seed that does not depend on them, unlike `Encoder.codes`."""
         parts = []
         for first in range(0, len(images), self.encoder.batch):
             prepared = self.encoder.prepare(images[first : first + self.encoder.batch])
-            parts.append(read_output(self.encoder.run(prepared, seed=seed), prepared)[0].codes)
+            parts.append(self.encoder.read(self.encoder.run(prepared, seed=seed), prepared)[0].codes)
         if len({part.shape[1:] for part in parts}) > 1:
             raise InputError(f"{self.encoder.name} returned codes of different shapes for different batches")
         return torch.cat(parts)
@@ -213,18 +264,27 @@ class _ModelCheck:
         fix = "to examine trained weights, name a function that makes the model and loads them"
         return [CheckItem("weights", "note", sentence, fix)]
 
-    def output(self, encoding: Encoding, description: str) -> CheckItem:
-        sentence = f"It returns {description}."
-        if encoding.slots is not None and encoding.slots.shape[1] > _MANY_SLOTS:
+    def output(self, readings: Mapping[int, _Reading]) -> CheckItem:
+        first, *others = readings.values()
+        sentence = f"It returns {first.description}"
+        for other in others:
+            if other.description != first.description:
+                sentence += f"; with images of {other.size} x {other.size} pixels, {other.description}"
+        slots = max(0 if one.encoding.slots is None else one.encoding.slots.shape[1] for one in readings.values())
+        if slots > MOST_SLOTS:
             fix = "if these are the tokens of a transformer, return their mean or the class token"
-            return CheckItem("output", "note", f"{sentence} That is unusually many slots.", fix)
-        return CheckItem("output", "ok", sentence)
+            sentence += f". Analogy cannot match more than {MOST_SLOTS} slots, so it uses their mean."
+            return CheckItem("output", "note", sentence, fix)
+        if any(_is_image(one.raw) for one in readings.values()):
+            fix = "if these are reconstructions, return the codes instead, or both: a dictionary with `vector`"
+            return CheckItem("output", "note", f"{sentence}. Three channels may be the colours of an image.", fix)
+        return CheckItem("output", "ok", f"{sentence}.")
 
-    def numbers(self, encoding: Encoding) -> CheckItem:
+    def numbers(self, reading: _Reading) -> CheckItem:
         noise = torch.rand(2, *self.scenes.shape[1:], generator=torch.Generator().manual_seed(0))
         extremes = {"black": torch.zeros_like(noise), "white": torch.ones_like(noise), "noise": noise}
         try:
-            codes = {"scenes": encoding.codes, **{kind: self.codes(images) for kind, images in extremes.items()}}
+            codes = {"scenes": reading.codes, **{kind: self.codes(images) for kind, images in extremes.items()}}
         except InputError as error:
             fix = "make it accept any number of images"
             return CheckItem("numbers", "problem", _sentence(str(error)), fix, blocks=True)
@@ -251,10 +311,11 @@ class _ModelCheck:
             return CheckItem("gradients", "note", sentence, "remove torch.enable_grad() from its forward")
         return CheckItem("gradients", "ok", "It tracks no gradients.")
 
-    def reaction(self, codes: Tensor) -> CheckItem:
+    def reaction(self, reading: _Reading) -> CheckItem:
         """Check that other images get other codes when the random numbers are the same."""
+        codes = reading.codes
         try:
-            others = self.codes(self.scenes.roll(1, 0))
+            others = self.codes(reading.scenes.roll(1, 0))
         except InputError as error:
             return CheckItem("reacts", "problem", _sentence(str(error)), blocks=True)
         if float((codes - others).abs().max()) <= 1e-6 * max(float(codes.abs().max()), 1e-30):
@@ -318,9 +379,22 @@ class _ModelCheck:
         try:
             digest = self.encoder.fingerprint[:12]
         except InputError as error:
-            return CheckItem("fingerprint", "problem", _sentence(str(error)), "pass name=...")
+            return CheckItem("fingerprint", "problem", _sentence(str(error)), "pass name=...", blocks=True)
         count = self.encoder.parameters
         return CheckItem("fingerprint", "ok", f"{digest}, of {f'{count:,} parameters' if count else 'its source'}.")
+
+    def full_batch(self) -> list[CheckItem]:
+        """Encode as many images at once as an evaluation does; nothing to report if that works or takes long."""
+        start = time.perf_counter()
+        self.codes(self.scenes).sum().item()
+        if (time.perf_counter() - start) * self.encoder.batch / _SCENES > _LONG or self.encoder.batch <= _SCENES:
+            return []
+        try:
+            self.codes(self.images(self.sizes[0], self.encoder.batch))
+        except InputError as error:
+            sentence = _sentence(f"with {self.encoder.batch} images at once, {error}")
+            return [CheckItem("batches", "problem", sentence, "make it accept any number of images", blocks=True)]
+        return []
 
     def speed(self) -> CheckItem:
         start = time.perf_counter()
@@ -351,7 +425,7 @@ def _check_embeddings(encoder: Encoder, embeddings: Embeddings) -> list[CheckIte
     else:
         sentence = "The file does not say which images its codes belong to."
         fix = "add ?images=FOLDER, the folder that `alebrije make` wrote, or put `images` into the file"
-        items.append(CheckItem("images", "note", sentence, fix, blocks=True))
+        items.append(CheckItem("images", "problem", sentence, fix, blocks=True))
     return [*items, CheckItem("fingerprint", "ok", f"{encoder.fingerprint[:12]}, of codes and images.")]
 
 
@@ -360,6 +434,17 @@ def _input(prepared: Tensor, original: Tensor) -> CheckItem:
         return CheckItem("input", "ok", "It does not modify its input.")
     sentence = "It modifies its input; alebrije passes a copy, so no harm is done."
     return CheckItem("input", "note", sentence, "clone the images before an in-place operation")
+
+
+def _is_image(output: object) -> bool:
+    """Whether an output [B, 3, H, W] may be images, such as reconstructions at another size."""
+    return isinstance(output, Tensor) and output.ndim == 4 and output.shape[1] == 3
+
+
+def _at(size: int, sentence: str) -> str:
+    """A sentence about images of one size; a name that it starts with keeps its case."""
+    start = sentence[:1].lower() if sentence.startswith(("It ", "Its ", "The ", "With ", "There ")) else sentence[:1]
+    return f"With images of {size} x {size} pixels, {start}{sentence[1:]}"
 
 
 def _difference(codes: Tensor, others: Tensor) -> float:

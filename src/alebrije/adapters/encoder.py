@@ -23,6 +23,7 @@ from alebrije.suggest import did_you_mean
 from alebrije.train.plan import Plan
 
 DEFAULT_SIZE = 128  # pixels a side of the images that probe a model of unknown input size; worlds render this size too
+MOST_SLOTS = 16  # more are tokens, not objects; analogy cannot match them in reasonable time and uses their mean
 _PARTS = ("vector", "slots", "masks", "reconstruction")
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # weight dtypes that images are converted to
 
@@ -38,7 +39,8 @@ class Encoder:
     state.
 
     `name` is shown in tables and identifies what the fingerprint cannot see. `spec` is the text that named the model,
-    `plan` the plan of a model that was trained here, `layer` the submodule whose output replaces the model's.
+    `plan` the plan of a model that was trained here, `layer` the submodule whose output replaces the model's,
+    `remake` a function that makes the model again with random weights of a seed.
 
     >>> encoder = Encoder(nn.Sequential(nn.Flatten(), nn.Linear(48, 5)), preprocessing=Preprocessing(size=4))
     >>> encoder(torch.zeros(10, 3, 64, 64, dtype=torch.uint8)).vector.shape
@@ -58,6 +60,7 @@ class Encoder:
         batch: int = 64,
         layer: str | None = None,
         plan: Plan | None = None,
+        remake: Callable[[int], Any] | None = None,
     ) -> None:
         if not callable(model):
             raise InputError(f"a model must be callable with images; {type(model).__name__} is not")
@@ -68,8 +71,10 @@ class Encoder:
         self.batch = whole_number("batch", batch, least=1)
         self.layer = layer
         self.plan = plan
+        self.remake = remake
         self.contents = Contents.of(model)
         self.modules = self.contents.modules
+        self._check_weights()
         self.device = self._current_device() if device is None else self._move_to(device)
         self._given_name = name
         self._hooked = None if layer is None else self._submodule(layer)
@@ -113,6 +118,26 @@ class Encoder:
             raise InputError(f"{self.name} did not run its layer {self.layer!r}")
         return outputs[-1] if outputs else output
 
+    def read(self, output: Any, prepared: Tensor) -> tuple[Encoding, str]:
+        """Read what `run` returned for prepared images, and describe how it was read.
+
+        An InputError if that is no code, or has no values that can be used.
+        """
+        try:
+            encoding, description = read_output(output, prepared)
+        except RuntimeError as error:  # of an unusual kind of tensor
+            raise InputError(f"the output of the model cannot be read as codes: {first_line(error)}") from error
+        for name in _PARTS:
+            part = getattr(encoding, name)
+            if part is not None and part.device.type == "meta":
+                raise InputError(
+                    f"the model returned its {name} on the device 'meta', where tensors have no values; "
+                    "return it on the device of the images"
+                )
+            if part is not None and part.layout != torch.strided:
+                raise InputError(f"the model returned its {name} as a sparse tensor; return a dense one: .to_dense()")
+        return encoding, description
+
     @property
     def fingerprint(self) -> str:
         """The SHA-256 of everything that determines the codes: weights, classes, preprocessing, layer.
@@ -130,12 +155,21 @@ class Encoder:
     @property
     def kind(self) -> Literal["vector", "slots"]:
         """Whether an image is encoded as one vector or as slots; found by encoding two images of noise."""
-        return "slots" if self._sample_encoding().vector is None else "vector"
+        return "slots" if self.sample().vector is None else "vector"
 
     @property
     def reads_scenes(self) -> bool:
         """Whether the model reads scenes instead of images, as SVIB's Oracle does; it then has no codes of images."""
         return self.plan is not None and self.plan.reads_scenes
+
+    def sample(self) -> Encoding:
+        """The encoding of two images of noise, made once; of embeddings, all stored codes."""
+        if isinstance(self.model, Embeddings):
+            return next(iter(self.model.stored.values()))
+        if self._sample is None:
+            size = self.preprocessing.size or DEFAULT_SIZE
+            self._sample = self(torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)))
+        return self._sample
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}, images {self.preprocessing}, on {self.device}>"
@@ -145,19 +179,27 @@ class Encoder:
         for first in range(0, len(images), self.batch):
             yield images[first : first + self.batch]
 
-    def _sample_encoding(self) -> Encoding:
-        if isinstance(self.model, Embeddings):
-            return next(iter(self.model.stored.values()))
-        if self._sample is None:
-            size = self.preprocessing.size or DEFAULT_SIZE
-            self._sample = self(torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)))
-        return self._sample
-
     def _encode(self, images: Tensor, seed: int) -> Encoding:
         prepared = self.prepare(images)
-        encoding, _ = read_output(self.run(prepared, seed=_batch_seed(images, seed)), prepared)
-        parts = {name: getattr(encoding, name) for name in _PARTS}
-        return Encoding(**{name: None if part is None else part.to(images.device) for name, part in parts.items()})
+        encoding, _ = self.read(self.run(prepared, seed=_batch_seed(images, seed)), prepared)
+        parts = {name: part for name in _PARTS if (part := getattr(encoding, name)) is not None}
+        try:
+            return Encoding(**{name: part.to(images.device) for name, part in parts.items()})
+        except (RuntimeError, NotImplementedError) as error:
+            devices = ", ".join(dict.fromkeys(str(part.device) for part in parts.values()))
+            raise InputError(
+                f"the output of the model is on {devices} and cannot be copied to {images.device}: {first_line(error)}"
+            ) from error
+
+    def _check_weights(self) -> None:
+        """Raise an InputError if weights have no values, because they are on the device `meta`."""
+        for module in self.modules:
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                if tensor.device.type == "meta":
+                    raise InputError(
+                        f"{self.name} has its weight {name!r} on the device 'meta', where tensors have no values; "
+                        "load the weights first"
+                    )
 
     def _current_device(self) -> torch.device:
         """The device of the first weight, or the CPU."""

@@ -4,6 +4,7 @@
 - A dictionary or object is read by name: `slots`, then `vector`, `codes`, `embeddings`, `embedding`, `image_embeds`,
   `features`, `pooler_output`, then the mean over `last_hidden_state`. `masks` and `reconstruction` are kept. A
   dictionary with a single tensor is read as that tensor.
+- Masks [B, K, H, W] may keep a channel, [B, K, 1, H, W].
 - A tuple or list of slots [B, K, D] and masks [B, K, H, W] is read as both. Any other is read as its first part if that
   has two or three axes; if the first part is an image, the codes are somewhere else.
 """
@@ -90,8 +91,6 @@ def _from_names(named: Mapping[str, Any], images: Tensor) -> tuple[Encoding, str
         encoding, description = _from_tensor(codes, images)
         description = f"{description}, under {name!r}"
     extras = {part: _floats(part, named[part]) for part in _EXTRAS if part in named}
-    if extras.get("masks") is not None and extras["masks"].ndim == 5 and extras["masks"].shape[2] == 1:
-        extras["masks"] = extras["masks"][:, :, 0]  # [B, K, 1, H, W] -> [B, K, H, W]: slot decoders keep the channel
     return replace(encoding, **extras), description + "".join(f", with {part}" for part in extras)
 
 
@@ -99,13 +98,18 @@ def _from_tuple(output: tuple[Any, ...] | list[Any], images: Tensor) -> tuple[En
     tensors = [part for part in output if isinstance(part, Tensor)]
     first = output[0]
     if isinstance(first, Tensor) and first.ndim == 3:
-        masks = [tensor for tensor in tensors if tensor.ndim == 4 and tensor.shape[:2] == first.shape[:2]]
+        masks = [tensor for tensor in tensors if _are_masks(tensor) and tensor.shape[:2] == first.shape[:2]]
         if masks:
             return _from_names({"slots": first, "masks": masks[0]}, images)
     if len(output) == 1 or isinstance(first, Encoding) or (isinstance(first, Tensor) and first.ndim in (2, 3)):
         encoding, description = _read(first, images)
         return encoding, f"{description}, the first of {len(output)} parts" if len(output) > 1 else description
     raise InputError(f"the model returned {_describe(output)}, and it is unclear which part has the codes; {_ACCEPTED}")
+
+
+def _are_masks(tensor: Tensor) -> bool:
+    """Whether a tensor has the shape of masks, [B, K, H, W] or [B, K, 1, H, W]."""
+    return tensor.ndim == 4 or (tensor.ndim == 5 and tensor.shape[2] == 1)
 
 
 def _named_tensors(output: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import inspect
 import os
 import pkgutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,15 @@ def load(
     model, known, plan = _load_model(kind, rest)
     merged = Preprocessing(given.size or known.size, given.mean or known.mean, given.std or known.std)
     return Encoder(
-        model, name=name, spec=spec, preprocessing=merged, device=device, batch=batch, layer=layer, plan=plan
+        model,
+        name=name,
+        spec=spec,
+        preprocessing=merged,
+        device=device,
+        batch=batch,
+        layer=layer,
+        plan=plan,
+        remake=_remake(kind, rest),
     )
 
 
@@ -101,6 +110,23 @@ def _load_model(kind: str, rest: str) -> tuple[Any, Preprocessing, Plan | None]:
     if kind == "embeddings":
         return read_embeddings(name, options.get("images")), Preprocessing(), None
     return *(load_timm if kind == "timm" else load_hugging_face)(name, **options), None
+
+
+def _remake(kind: str, rest: str) -> Callable[[int], Any] | None:
+    """A function that makes the model of a spec again with random weights of a seed; None if there is no such way."""
+    if kind == "timm":
+        return partial(_random_timm, _parse_options(kind, rest)[0])
+    if kind in _OPTIONS:
+        return None
+    return partial(_make_again, kind, rest)
+
+
+def _random_timm(name: str, seed: int) -> nn.Module:
+    return load_timm(name, pretrained=False, seed=seed)[0]
+
+
+def _make_again(module: str, rest: str, seed: int) -> Any:
+    return _make_model(f"{module}:{rest}", import_object(module, rest, _module_hint), seed)
 
 
 def _parse_options(kind: str, rest: str) -> tuple[str, dict[str, Any]]:
@@ -140,7 +166,7 @@ def _load_checkpoint(folder: Path) -> tuple[nn.Module, Preprocessing, Plan]:
     return model.eval(), Preprocessing(size=plan.size), plan
 
 
-def _make_model(spec: str, target: Any) -> Any:
+def _make_model(spec: str, target: Any, seed: int = 0) -> Any:
     """The object that a spec names, or what it makes if it is a class or function without required arguments."""
     if not callable(target):
         raise InputError(f"{spec} is {type(target).__name__}, which cannot be called with images")
@@ -160,7 +186,7 @@ def _make_model(spec: str, target: Any) -> Any:
     if required:
         raise InputError(f"{spec} needs {', '.join(required)}; name an instance, or a function that makes one")
     try:
-        with seeded(0):
+        with seeded(seed):
             model = target()
     except InputError:
         raise

@@ -28,7 +28,7 @@ from alebrije.cli.score import Metrics, Score
 from alebrije.cli.show import Show
 from alebrije.cli.study import Study
 from alebrije.cli.train import Train
-from alebrije.errors import DivergedError, InputError
+from alebrije.errors import DivergedError, InputError, plain
 
 _RESUMABLE = ("Make", "Train", "Eval", "Study")
 _DESCRIPTION = "Tells whether a vision model understands a scene as parts that recombine."
@@ -71,11 +71,13 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             print(f"alebrije: {str(error.filename)[:40]!r}... is too long for a file name", file=sys.stderr)
             sys.exit(2)
-        print(f"alebrije: {error}", file=sys.stderr)
+        print(f"alebrije: {plain(str(error))}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt as stop:
         hint = "; run the same command to continue" if type(command).__name__ in _RESUMABLE else ""
-        hint = " before the first step" if isinstance(command, Train) and not command.has_checkpoint else hint
+        if isinstance(command, Train) and not command.has_checkpoint:
+            kept = "; the rendered images are kept, so run the same command to continue" if command.has_images else ""
+            hint = f" before the first step{kept}"
         print(f"alebrije: stopped{hint}", file=sys.stderr)
         sys.exit(143 if isinstance(stop, _Terminated) else 130)
 
@@ -105,7 +107,7 @@ class _Lines(logging.Handler):
     """Prints each log record as a plain line on the current standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
+        print(plain(self.format(record)), file=sys.stderr)
 
 
 def _log_to_stderr() -> None:
@@ -126,10 +128,10 @@ def _plain_warnings_once() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
             if not category.__module__.startswith("alebrije."):
-                default(message, category, *args, **kwargs)
+                default(plain(str(message)), category, *args, **kwargs)
             elif str(message) not in printed:
                 printed.add(str(message))
-                print(f"alebrije: {message}", file=sys.stderr)
+                print(f"alebrije: {plain(str(message))}", file=sys.stderr)
 
         warnings.showwarning = show
         yield

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alebrije.cli.options import Device, Spec, Triple, at_least_one, device_name
+from alebrije.cli.options import Device, Size, Spec, Triple, at_least_one, device_name
+from alebrije.instruments import NAMES
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,20 @@ class Check:
     """Per-channel standard deviation to divide by."""
     layer: str | None = None
     """The submodule whose output is used instead of the model's."""
+    tests: tuple[str, ...] = NAMES
+    """The tests of the evaluation, as in `eval`. They decide how large the images are."""
+    size: Size = "small"
+    """The size of the evaluation, as in `eval`. It decides how large the images are."""
+    name: str | None = None
+    """Name of the model in tables."""
+    batch: int = 64
+    """Images per forward pass."""
     device: Device = "auto"
     """Where the model runs; `auto` is a GPU if there is one."""
 
     def run(self) -> None:
         """Print the findings; exit with 1 if there is a problem."""
-        at_least_one(pixels=self.pixels)
+        at_least_one(pixels=self.pixels, batch=self.batch)
         from alebrije.adapters import check
         from alebrije.studies.references import REFERENCES
 
@@ -35,7 +45,34 @@ class Check:
             print(f"{self.spec} is a built-in reference and can be evaluated.")
             return
         device = device_name(self.device)
-        report = check(self.spec, size=self.pixels, mean=self.mean, std=self.std, layer=self.layer, device=device)
+        report = check(
+            self.spec,
+            size=self.pixels,
+            mean=self.mean,
+            std=self.std,
+            layer=self.layer,
+            device=device,
+            name=self.name,
+            batch=self.batch,
+            rendered=rendered_sizes(self.tests, self.size),
+        )
         print(report)
         if not report.passed:
             sys.exit(1)
+
+
+def rendered_sizes(tests: Sequence[str], size: Size) -> tuple[int, ...]:
+    """The sides of all images that an evaluation shows to a model of unknown input size."""
+    from alebrije import instruments
+    from alebrije.evaluate import select_tests
+    from alebrije.studies.folder import ResultFolder
+    from alebrije.studies.references import reference
+    from alebrije.studies.request import Request
+    from alebrije.studies.run import plan_study
+
+    sizes: dict[int, None] = {}
+    for name, metrics in select_tests(tests).items():
+        request = Request(size=size, loaded=(reference("noise"),), metrics=metrics, only_loaded=True)
+        planned = plan_study(instruments.get(name), ResultFolder("."), request)
+        sizes |= dict.fromkeys(job.pixels for job in planned.jobs if job.pixels is not None)
+    return tuple(sizes)

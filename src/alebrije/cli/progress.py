@@ -64,29 +64,66 @@ def training_progress(steps: int, batch: int, silent: bool = False) -> Iterator[
     if silent:
         yield lambda done, total: None, lambda step, total, speed, losses: None
         return
+    pace = _ImagePace()
     if not sys.stderr.isatty():
         due = _Due()
 
         def show_images(done: int, total: int) -> None:
+            words = pace(done, total)
             if due(done, total):
-                _line(f"[{done}/{total}] images rendered")
+                _line(f"[{done}/{total}] images rendered, {words}")
 
         def show_step(step: int, total: int, speed: float, losses: dict[str, float]) -> None:
             if due(step, total):
-                left = f"{(total - step) * batch / speed / 60:.1f} minutes left"
-                _line(f"[{step}/{total}] loss {losses['loss']:.4g}, {speed:,.0f} images/s, {left}")
+                left = time_left((total - step) * batch / speed)
+                _line(f"[{step}/{total}] loss {losses['loss']:.4g}, {_rate(speed)}, {left}")
 
         yield show_images, show_step
         return
-    with _bars("{task.description:<8}", "bar", "count", "{task.fields[note]}", "remaining") as bars:
+    with _bars("{task.description:<8}", "bar", "count", "{task.fields[note]}") as bars:
         images = bars.add_task("images", total=None, note="", visible=False)
         task = bars.add_task("steps", total=steps, note="")
         yield (
-            lambda done, total: bars.update(images, completed=done, total=total, visible=done < total),
+            lambda done, total: bars.update(
+                images, completed=done, total=total, visible=done < total, note=pace(done, total)
+            ),
             lambda step, total, speed, losses: bars.update(
-                task, completed=step, total=total, note=f"loss {losses['loss']:.4g}  {speed:,.0f} images/s"
+                task,
+                completed=step,
+                total=total,
+                note=f"loss {losses['loss']:.4g}  {_rate(speed)}  {time_left((total - step) * batch / speed)}",
             ),
         )
+
+
+def time_left(seconds: float) -> str:
+    """A remaining time in words.
+
+    >>> time_left(90), time_left(3 * 3600), time_left(8 * 86400)
+    ('1.5 minutes left', '3.0 hours left', '8.0 days left')
+    """
+    for size, unit in ((86400, "days"), (3600, "hours")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit} left"
+    return f"{seconds / 60:.1f} minutes left"
+
+
+def _rate(speed: float) -> str:
+    return f"{speed:,.0f} images/s" if speed >= 10 else f"{speed:.2g} images/s"
+
+
+class _ImagePace:
+    """The speed of rendering and the time left, in words; images of an earlier run do not count."""
+
+    def __init__(self) -> None:
+        self.start, self.first, self.total = 0.0, 0, 0
+
+    def __call__(self, done: int, total: int) -> str:
+        now = time.perf_counter()
+        if total != self.total:  # the images of the training check are rendered before those of training
+            self.start, self.first, self.total = now, done, total
+        speed = (done - self.first) / max(now - self.start, 1e-9)
+        return f"{_rate(speed)}, {time_left((total - done) / speed)}" if speed else "..."
 
 
 @contextmanager

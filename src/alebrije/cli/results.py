@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from alebrije.cli.paths import OutPath
-from alebrije.errors import InputError
+from alebrije.errors import InputError, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,12 +94,14 @@ class Compare:
         table = compare(named, self.published, self.query)
         if len(named) > 1 and len(table) and not any(set(named) <= {*_filled(row)} for row in table.rows):
             _warn(f"{' and '.join(named)} have no value in common")
-        if self.published and (matched := [row for row in table.rows if row.get("source")]):
+        compared = {(row["metric"], row.get("world"), row.get("corpus")) for row in table.rows if row.get("source")}
+        matched = [row for row in table.rows if (row["metric"], row.get("world"), row.get("corpus")) in compared]
+        if self.published and matched:
             if skipped := len(table) - len(matched):
                 _warn(f"Skipped {skipped} value{'s' if skipped > 1 else ''} without a published number.")
             table = type(table)(table.columns, tuple(matched))
         elif self.published and len(table):
-            _warn("There is no published number for these values; for `alebrije eval pixels` there are some.")
+            _warn("The papers report no model on the same instrument, world and metric.")
         if not len(table):
             everything = result_table([result for store in stores for result in latest_results(store.all())[0]])
             _check_query(table, everything, self.query)
@@ -166,4 +168,4 @@ def _check_query(table: ResultTable, everything: ResultTable, query: str | None)
 
 def _warn(*lines: str) -> None:
     for line in lines:
-        print(line, file=sys.stderr)
+        print(plain(line), file=sys.stderr)

@@ -15,6 +15,7 @@ from alebrije.errors import InputError
 if TYPE_CHECKING:
     from alebrije.results.scores import MetricResult, Scores
 
+_MOST_RESAMPLES = 100_000  # as in alebrije.scoring, which takes too long to import for a mistake
 _DCI = ("disentanglement", "completeness", "informativeness")
 
 
@@ -39,11 +40,13 @@ class Score:
         """Read the file, score it, print the scores and write them."""
         if self.bootstrap is not None and (self.bootstrap < 0 or self.bootstrap == 1):
             raise InputError(f"--bootstrap must be 0 or at least 2, not {self.bootstrap}")
+        if self.bootstrap is not None and self.bootstrap > _MOST_RESAMPLES:
+            raise InputError(f"--bootstrap must be at most {_MOST_RESAMPLES:,}, not {self.bootstrap:,}")
         if self.seed < 0:
             raise InputError(f"--seed must be at least 0, not {self.seed}")
         if self.out is not None:
             self._check_out(self.out)
-        from alebrije.atomic import write_atomically
+        from alebrije.atomic import explain_write_errors, write_atomically
         from alebrije.cli.progress import track
         from alebrije.data import read_arrays
         from alebrije.scoring import score_file
@@ -51,7 +54,8 @@ class Score:
         scores = score_file(read_arrays(self.file), self.metrics, self.bootstrap, self.seed, track)
         _print_scores(scores)
         if self.out is not None:
-            write_atomically(self.out, scores.to_json())
+            with explain_write_errors(self.out):
+                write_atomically(self.out, scores.to_json())
             print(f"written to {self.out}")
 
     def _check_out(self, out: Path) -> None:
@@ -62,6 +66,9 @@ class Score:
             raise InputError(f"--out {out}: is {'a folder' if out.is_dir() else 'not a regular file'}")
         if out.exists() and self.file.exists() and out.samefile(self.file):
             raise InputError(f"--out {out}: is the input file")
+        from alebrije.atomic import check_writable
+
+        check_writable(out.parent)
 
 
 @dataclass(frozen=True)

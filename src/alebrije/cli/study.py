@@ -92,7 +92,7 @@ class Study:
     def _list(self, planned: PlannedStudy, folder: ResultFolder, shard: tuple[int, int]) -> None:
         from alebrije.studies.jobs import estimate, in_shard
 
-        jobs = in_shard(planned.jobs, shard)
+        jobs = in_shard((*planned.jobs, *planned.yardsticks), shard)
         missing = {cell.key for cell in folder.store.missing([job.cell for job in jobs])}
         for job in jobs:
             print(f"{'missing' if job.cell.key in missing else 'done   '}  {job.cell}")

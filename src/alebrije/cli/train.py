@@ -21,6 +21,7 @@ from alebrije.errors import InputError
 if TYPE_CHECKING:
     from alebrije.train.plan import Plan
 
+_QUICK_STEPS = 500  # fewer never take days, so they are not timed
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "too little memory")  # torch's words for it
 
 
@@ -107,6 +108,8 @@ class Train:
             data = made.world + (f"/{made.rule}" if made.rule else "")
             continued = f", from step {start:,}" if start else ""
             print(f"{made.record.title} on {data}, {device}{continued}", file=sys.stderr)
+            if device == "cpu" and (warning := slow_warning(made, steps - start)):
+                print(f"alebrije: {warning}", file=sys.stderr)
         try:
             with training_progress(steps, batch, silent=not is_first) as (preload_progress, step_progress):
                 options = RunOptions(
@@ -140,6 +143,11 @@ class Train:
         """Whether the same command would continue a run."""
         return _last_step(self.out) > 0
 
+    @property
+    def has_images(self) -> bool:
+        """Whether the same command would find rendered images."""
+        return any((self.out / "images").glob("[0-9]*/shard.json"))
+
     def _settings(self) -> dict[str, str]:
         pairs = [text.partition("=") for texts in self.set for text in texts or ("",)]
         for name, sign, value in pairs:
@@ -149,6 +157,18 @@ class Train:
         if repeated := [name for name in names if names.count(name) > 1]:
             raise InputError(f"--set gives {repeated[0]} twice")
         return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def slow_warning(made: Plan, steps: int) -> str:
+    """The warning that the remaining steps would take days on this CPU; empty if they take less than one."""
+    if steps < _QUICK_STEPS:
+        return ""
+    seconds = made.seconds_per_step()
+    days = steps * seconds / 86400
+    if days < 1:
+        return ""
+    advice = "fewer steps: --set steps=..." if made.preset == "tiny" else "--preset tiny takes seconds or a few minutes"
+    return f"{steps:,} steps at {seconds:.2g} s each take about {days:,.0f} days on this CPU; {advice}"
 
 
 def _last_step(folder: Path) -> int:
@@ -161,13 +181,18 @@ def _last_step(folder: Path) -> int:
 
 def _last_check(folder: Path) -> str:
     """Return the scores of the last training check as text, or nothing."""
+    from alebrije.train.history import read_lines
+
     text, path = "", folder / "history.jsonl"
-    for line in path.read_text().splitlines() if path.is_file() else ():
+    for line in read_lines(path) if path.is_file() else ():
         try:
             values = dict(json.loads(line))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             continue  # a damaged line
         if "lr" not in values:
-            scores = {name: "not finite" if value is None else f"{value:.4g}" for name, value in values.items()}
+            numbers = {
+                name: value for name, value in values.items() if value is None or isinstance(value, (int, float))
+            }
+            scores = {name: "not finite" if value is None else f"{value:.4g}" for name, value in numbers.items()}
             text = ", ".join(f"{name} {score}" for name, score in scores.items() if name != "step") + "; "
     return text

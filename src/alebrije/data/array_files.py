@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
 
 from alebrije.arrays import Array
 from alebrije.errors import InputError
+from alebrije.files import check_unpacked_size, is_zip, memory, open_regular, parse_json, sha256_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +36,11 @@ def read_arrays(path: str | Path) -> ArrayFile:
             f"{printable(path)}: only .npz and .safetensors files can be read, not {path.suffix or 'this kind'!r}"
         )
     try:
-        if not path.is_file():
-            raise InputError(f"{printable(str(path))}: there is no such file")
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        arrays = readers[path.suffix](path)
+        with _open(path) as file:
+            digest = sha256_of(file)
+            arrays = readers[path.suffix](path, file)
+    except FileNotFoundError:
+        raise InputError(f"{printable(str(path))}: there is no such file") from None
     except OSError as error:
         raise InputError(f"{printable(path)}: cannot be read: {error.strerror or error}") from error
     if not arrays:
@@ -49,11 +48,20 @@ def read_arrays(path: str | Path) -> ArrayFile:
     return ArrayFile(path, digest, arrays)
 
 
-def _read_npz(path: Path) -> dict[str, Array]:
-    if not zipfile.is_zipfile(path):
+def _open(path: Path) -> BufferedReader:
+    """Open a file of arrays that fit into memory."""
+    try:
+        return open_regular(path, memory())
+    except InputError as error:
+        raise InputError(f"{printable(path)}: {str(error).rpartition(': ')[2]}") from error
+
+
+def _read_npz(path: Path, file: BufferedReader) -> dict[str, Array]:
+    if not is_zip(file):
         raise InputError(f"{printable(path)}: not an .npz file, or a truncated one")
     arrays = {}
-    with _explain_damage(path, "the archive"), np.load(path, allow_pickle=False) as archive:
+    with _explain_damage(path, "the archive"), np.load(file, allow_pickle=False) as archive:
+        check_unpacked_size(archive.zip, printable(path))
         for name in archive.files:
             with _explain_damage(path, repr(name)):
                 arrays[name] = archive[name]
@@ -76,16 +84,17 @@ def _explain_damage(path: Path, part: str) -> Iterator[None]:
         raise InputError(f"{printable(path)}: {part} {fault}") from error
 
 
-def _read_safetensors(path: Path) -> dict[str, Array]:
+def _read_safetensors(path: Path, file: BufferedReader) -> dict[str, Array]:
+    """All tensors of a file, by path because the library maps it; that the file is regular is known by now."""
     from safetensors import SafetensorError, safe_open  # imports torch
 
     arrays: dict[str, Array] = {}
     try:
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118  (not a mapping)
-                tensor = file.get_tensor(name)
+        with safe_open(path, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118  (not a mapping)
+                tensor = opened.get_tensor(name)
                 arrays[name] = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
-            names = (file.metadata() or {}).get("factor_names")
+            names = (opened.metadata() or {}).get("factor_names")
     except TypeError as error:
         raise InputError(f"{printable(path)}: {name!r} has a dtype that numpy does not support ({error})") from error
     except SafetensorError as error:
@@ -97,7 +106,7 @@ def _read_safetensors(path: Path) -> dict[str, Array]:
 
 def _factor_names(path: Path, text: str) -> Array:
     try:
-        names = json.loads(text)
+        names = parse_json(text, printable(path))
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

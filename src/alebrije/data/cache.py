@@ -19,10 +19,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,9 @@ from alebrije.atomic import (
     write_atomically,
 )
 from alebrije.checks import whole_number
+from alebrije.data.checked_arrays import FileRecord, check_file, file_stamp, map_array, write_array
 from alebrije.errors import InputError
+from alebrije.files import RECORDS, read_bytes
 
 Make = Callable[[int, int], Mapping[str, npt.ArrayLike]]
 RowIndex = int | slice | npt.ArrayLike
@@ -59,16 +62,9 @@ class _RowType(_Record):
     shape: tuple[int, ...]
 
 
-class _File(_Record):
-    """Size and checksum of a file, to detect changes."""
-
-    size: int
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-
-
 class _Shard(_Record):
     arrays: dict[str, _RowType]
-    files: dict[str, _File]  # array name -> its file in this shard
+    files: dict[str, FileRecord]  # array name -> its file in this shard
 
 
 _R = TypeVar("_R", bound=_Record)
@@ -81,7 +77,14 @@ class _Manifest(_Record):
     total: int = Field(ge=1)
     shard: int = Field(ge=1)
     arrays: dict[str, _RowType] | None = None  # None until the cache is complete
-    files: list[dict[str, _File]] | None = None  # per shard
+    files: list[dict[str, FileRecord]] | None = None  # per shard
+    checksum: str | None = None  # of everything else; older caches lack it
+
+    @property
+    def expected_checksum(self) -> str:
+        """The SHA-256 of everything but the checksum."""
+        content = self.model_dump(mode="json", exclude={"checksum"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def shards(self) -> int:
@@ -145,14 +148,14 @@ def write_cache(
 def open_cache(folder: str | Path, *, verify: bool = True) -> Cache:
     """Open a complete cache, memory-mapped.
 
-    Truncated files are always detected; changed files only with `verify`, which reads every file once and compares its
-    SHA-256, at about the speed of the disk.
+    Truncated files are detected at once. With `verify` every file is read once and its SHA-256 compared, at about the
+    speed of the disk; without it, each file when its rows are first read.
     """
     folder = Path(folder)
     with explain_read_errors(folder):
-        if not (folder / _MANIFEST).is_file():
+        if not (folder / _MANIFEST).exists():
             raise InputError(f"{folder}: there is no cache here ({_MANIFEST} is missing)")
-    manifest = _read_record(folder / _MANIFEST, _Manifest)
+    manifest = _read_manifest(folder)
     if manifest.arrays is None or manifest.files is None:
         with explain_read_errors(folder):
             finished = manifest.shards - len(manifest.unwritten(folder))
@@ -166,7 +169,7 @@ def open_cache(folder: str | Path, *, verify: bool = True) -> Cache:
     with ThreadPoolExecutor(4) as pool:  # hashing releases the GIL
         list(pool.map(lambda part: _check_file(cache._path(*part), cache._file(*part), verify=verify), parts))
     for part in parts:
-        cache._map(*part)
+        cache._map(*part, verify=verify)
     return cache
 
 
@@ -212,16 +215,16 @@ class Cache:
     def _path(self, number: int, name: str) -> Path:
         return _shard_folder(self.folder, number) / f"{name}.npy"
 
-    def _file(self, number: int, name: str) -> _File:
+    def _file(self, number: int, name: str) -> FileRecord:
         assert self.manifest.files is not None
         return self.manifest.files[number][name]
 
-    def _map(self, number: int, name: str) -> Array:
+    def _map(self, number: int, name: str, *, verify: bool = True) -> Array:
         """One array of one shard. The size is checked each time: reading a map of a truncated file kills Python."""
-        path, kind = self._path(number, name), self._row_types()[name]
+        path, kind, file = self._path(number, name), self._row_types()[name], self._file(number, name)
         start, stop = self.manifest.span(number)
-        state = _check_file(path, self._file(number, name), verify=False)
-        return _memory_map(path, state, kind.dtype, (stop - start, *kind.shape))
+        _check_file(path, file, verify=False)
+        return _memory_map(path, file_stamp(path), file, kind.dtype, (stop - start, *kind.shape), verify)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +304,7 @@ def _start_or_continue(folder: Path, wanted: _Manifest) -> _Manifest:
                 _write_manifest(folder, wanted, replace=False)
             elif not path.exists():  # otherwise another process has just started the cache
                 raise InputError(f"{folder}: is not empty; a cache needs its own folder")
-    stored = _read_record(path, _Manifest)
+    stored = _read_manifest(folder)
     check_same_settings(folder, stored.settings, wanted.settings)
     if stored.total != wanted.total:
         fault = f"{folder}: holds a cache of {stored.total:,} rows, which cannot become {wanted.total:,}"
@@ -318,11 +321,19 @@ def _start_or_continue(folder: Path, wanted: _Manifest) -> _Manifest:
 def _write_manifest(folder: Path, manifest: _Manifest, *, replace: bool) -> None:
     """Write the manifest, unless another process has completed the cache and removed this one's temporary file."""
     path = folder / _MANIFEST
+    signed = manifest.model_copy(update={"checksum": manifest.expected_checksum})
     try:
-        write_atomically(path, manifest.model_dump_json(indent=1), replace=replace)
+        write_atomically(path, signed.model_dump_json(indent=1), replace=replace)
     except FileNotFoundError:
-        if not path.is_file() or _read_record(path, _Manifest).files is None:
+        if not path.is_file() or _read_manifest(folder).files is None:
             raise
+
+
+def _read_manifest(folder: Path) -> _Manifest:
+    manifest = _read_record(folder / _MANIFEST, _Manifest)
+    if manifest.checksum not in (None, manifest.expected_checksum):
+        raise InputError(f"{folder / _MANIFEST}: is damaged: its checksum differs")
+    return manifest
 
 
 def check_same_settings(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -355,26 +366,11 @@ def _check_arrays(returned: Mapping[str, npt.ArrayLike], rows: int) -> dict[str,
     return arrays
 
 
-class _HashingFile:
-    """A file that counts and hashes (SHA-256) the bytes written to it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.sha, self.size = file, hashlib.sha256(), 0
-
-    def write(self, data: bytes) -> int:
-        self.sha.update(data)
-        self.size += len(data)
-        return self.file.write(data)
-
-
 def _write_shard(folder: Path, arrays: Mapping[str, Array]) -> None:
     row_types, files = {}, {}
     for name, array in arrays.items():
-        with (folder / f"{name}.npy").open("wb") as file:
-            hashing = _HashingFile(file)
-            np.lib.format.write_array(hashing, array, allow_pickle=False)
+        files[name] = write_array(folder / f"{name}.npy", array)
         row_types[name] = _RowType(dtype=array.dtype.str, shape=array.shape[1:])
-        files[name] = _File(size=hashing.size, sha256=hashing.sha.hexdigest())
     (folder / _SHARD).write_text(_Shard(arrays=row_types, files=files).model_dump_json(indent=1))
 
 
@@ -388,7 +384,7 @@ def _shard_record(shard_folder: Path, before: list[_Shard]) -> _Shard:
 
 def _read_record(path: Path, kind: type[_R]) -> _R:
     with explain_read_errors(path):
-        content = path.read_bytes()
+        content = read_bytes(path, RECORDS)
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
@@ -397,31 +393,28 @@ def _read_record(path: Path, kind: type[_R]) -> _R:
         raise InputError(f"{path}: is damaged, or not of a cache ({field}: {first['msg']})") from error
 
 
-def _check_file(path: Path, file: _File, *, verify: bool) -> tuple[int, int]:
-    """Raise an InputError if a file has changed; return its inode and modification time."""
-    again = f"remove the folder {path.parent.name}, and write_cache will compute it again"
+@contextmanager
+def _explain_repair(path: Path) -> Iterator[None]:
+    """Add to the message about a file of a shard how to have the shard computed again."""
     try:
-        state = path.stat()
-        if state.st_size != file.size:
-            raise InputError(f"{path}: has {state.st_size} bytes, but {file.size} were written; {again}")
-        if verify:
-            with path.open("rb") as opened:
-                digest = hashlib.file_digest(opened, "sha256").hexdigest()
-            if digest != file.sha256:
-                raise InputError(f"{path}: has changed since it was written (its SHA-256 differs); {again}")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}; {again}") from error
-    return state.st_ino, state.st_mtime_ns
+        yield
+    except InputError as error:
+        again = f"remove the folder {path.parent.name}, and write_cache will compute it again"
+        raise InputError(f"{error}; {again}") from error
+
+
+def _check_file(path: Path, file: FileRecord, *, verify: bool) -> None:
+    with _explain_repair(path):
+        check_file(path, file, verify=verify)
 
 
 @lru_cache(maxsize=256)  # each map holds a file descriptor; a process often has 1,024 at most
-def _memory_map(path: Path, state: tuple[int, int], dtype: str, shape: tuple[int, ...]) -> Array:
-    """A memory-mapped file whose header matches the manifest; `state` only distinguishes versions of the file."""
-    try:
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
-    except Exception as error:
-        raise InputError(f"{path}: is not an array file ({type(error).__name__})") from error
-    fits = isinstance(array, np.memmap) and array.dtype.str == dtype and array.shape == shape
-    if not fits or not array.flags.c_contiguous:
+def _memory_map(
+    path: Path, stamp: tuple[str, int, int, int], file: FileRecord, dtype: str, shape: tuple[int, ...], verify: bool
+) -> Array:
+    """A memory-mapped file whose header matches the manifest; `stamp` only distinguishes versions of the file."""
+    with _explain_repair(path):
+        array = map_array(path, file, verify=verify)
+    if array.dtype.str != dtype or array.shape != shape or not array.flags.c_contiguous:
         raise InputError(f"{path}: is not an array of dtype {dtype} and shape {list(shape)}, as the manifest says")
-    return array  # type: ignore[no-any-return]
+    return array

@@ -38,6 +38,7 @@ from alebrije.checks import usable_device, whole_number
 from alebrije.data.cache import check_same_settings, write_cache
 from alebrije.data.svib import PNG_SIGNATURE, write_svib
 from alebrije.errors import InputError
+from alebrije.files import RECORDS, parse_json, read_bytes, read_json
 from alebrije.scenes import Episodes, Scenes
 from alebrije.worlds.user_worlds import user_world_inputs
 
@@ -326,7 +327,7 @@ def _episode_folders(folder: Path, start: int, stop: int) -> list[Path]:
 def _start_svib(folder: Path, settings: Mapping[str, Any], sides: tuple[str, ...]) -> None:
     """Write the settings of the folder, or check that it belongs to this dataset and version."""
     path = folder / SETTINGS
-    if path.is_file():
+    if os.path.lexists(path):
         stored = _read_settings(path)
         library = stored.pop("library", "(unknown version)")
         check_same_settings(folder, stored, settings)
@@ -345,9 +346,9 @@ def _start_svib(folder: Path, settings: Mapping[str, Any], sides: tuple[str, ...
 
 def _read_settings(path: Path) -> dict[str, Any]:
     with explain_read_errors(path):
-        content = path.read_bytes()
+        content = read_bytes(path, RECORDS)
     try:
-        stored = json.loads(content)
+        stored = parse_json(content, path)
     except ValueError:
         stored = None
     if not isinstance(stored, dict):
@@ -360,8 +361,8 @@ def _is_complete(episode: Path, sides: tuple[str, ...]) -> bool:
     stems = [side.removesuffix("_") or "source" for side in sides]
     try:
         for stem in stems:
-            json.loads((episode / f"{stem}.json").read_bytes())
-        images = [(episode / f"{stem}{end}.png").read_bytes() for stem in stems for end in ("", "_mask")]
+            read_json(episode / f"{stem}.json", RECORDS)
+        images = [read_bytes(episode / f"{stem}{end}.png", RECORDS) for stem in stems for end in ("", "_mask")]
     except (OSError, ValueError):
         return False
     return all(image.startswith(PNG_SIGNATURE) and image.endswith(_PNG_END) for image in images)

@@ -21,11 +21,13 @@ from torch import Tensor
 from alebrije.arrays import Array, Integers
 from alebrije.atomic import explain_read_errors
 from alebrije.errors import InputError
+from alebrije.files import check_regular, open_regular
 from alebrije.worlds.vocabularies import DSPRITES, ROOMS
 
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]] | Tensor | range
 
 _BLOCK = 1 << 24  # bytes per read
+_LARGEST_CHUNK = 1 << 30  # bytes of an HDF5 chunk, which is unpacked at once
 _MPI3D_NAMES = ("color", "shape", "size", "camera height", "background", "horizontal", "vertical")
 # not in the released files: toy, realistic and real have 6 colours and 6 shapes, complex has 4 and 4
 _MPI3D_COUNTS = ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))
@@ -54,8 +56,9 @@ def read_dsprites(path: str | Path, indices: Indices | None = None, *, check: bo
     `check` reading stops after the last requested row, and a changed image may go unnoticed.
     """
     path = Path(path)
-    with _explain_damage(path), zipfile.ZipFile(path) as archive:
+    with _explain_damage(path), open_regular(path) as file, zipfile.ZipFile(file) as archive:
         latents = _member(archive, path, "latents_classes", (len(DSPRITES.factors),), np.int64)
+        _check_rows(path, latents.rows, DSPRITES.counts)
         classes = latents.read(np.arange(latents.rows))
         counts = _check_counts(path, classes)
         selected = _check_indices(indices, len(classes))
@@ -81,8 +84,14 @@ def read_shapes3d(path: str | Path, indices: Indices | None = None) -> FactorIma
     path = Path(path)
     with _explain_damage(path), h5py.File(path, "r") as file:
         for name, shape in (("images", (64, 64, 3)), ("labels", (len(ROOMS.factors),))):
-            if not isinstance(file.get(name), h5py.Dataset) or file[name].shape[1:] != shape:
+            # a link or a dataset kept outside could lead to another file, such as a pipe
+            if not isinstance(file.get(name, getlink=True), h5py.HardLink) or not _holds_its_data(file[name], shape):
                 raise InputError(f"{path}: must contain {name!r} of the shape [rows, {str(list(shape))[1:]}")
+            _check_rows(path, len(file[name]), ROOMS.counts)
+            if file[name].chunks and math.prod(file[name].chunks) * file[name].dtype.itemsize > _LARGEST_CHUNK:
+                raise InputError(f"{path}: {name!r} has chunks of more than {_LARGEST_CHUNK >> 20} MB")
+        if file["labels"].dtype.kind != "f":
+            raise InputError(f"{path}: 'labels' must be floats, not {file['labels'].dtype}")
         stored, labels = file["images"], file["labels"][...].astype(np.float64)
         if stored.dtype != np.uint8 or len(stored) != len(labels):
             raise InputError(f"{path}: 'images' must be {len(labels):,} uint8 images, one for each label")
@@ -102,7 +111,7 @@ def read_mpi3d(path: str | Path, indices: Indices | None = None, *, check: bool 
     """
     path = Path(path)
     possible = {math.prod(counts): counts for counts in _MPI3D_COUNTS}
-    with _explain_damage(path), zipfile.ZipFile(path) as archive:
+    with _explain_damage(path), open_regular(path) as file, zipfile.ZipFile(file) as archive:
         stored = _member(archive, path, "images", (64, 64, 3), np.uint8)
         if stored.rows not in possible:
             numbers = " or ".join(f"{number:,}" for number in possible)
@@ -125,6 +134,18 @@ def _check_indices(indices: Indices | None, total: int) -> Integers:
     if not 0 <= int(rows.min()) <= int(rows.max()) < total:
         raise InputError(f"indices must lie in 0..{total - 1}, not {int(rows.min())}..{int(rows.max())}")
     return rows.astype(np.int64)
+
+
+def _check_rows(path: Path, rows: int, counts: Sequence[int]) -> None:
+    """Raise an InputError if a file claims more rows than the format has, before any memory is taken."""
+    if rows > math.prod(counts):
+        raise InputError(f"{path}: claims {rows:,} rows, more than the {math.prod(counts):,} of the format")
+
+
+def _holds_its_data(found: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an HDF5 object is an array with these rows, stored in the file itself."""
+    right = hasattr(found, "chunks") and found.shape is not None and found.shape[1:] == shape
+    return right and len(found.shape) > 0 and not found.is_virtual and not found.external
 
 
 def _check_counts(path: Path, classes: Integers) -> tuple[int, ...]:
@@ -218,13 +239,19 @@ def _member(
 @contextmanager
 def _explain_damage(path: Path) -> Iterator[None]:
     """Turn any error of a damaged file into an InputError; such files fail in many ways."""
-    with explain_read_errors(path):
-        if not path.is_file():
-            raise InputError(f"{path}: there is no such file")
+    try:
+        with explain_read_errors(path):
+            check_regular(path)
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise InputError(f"{path}: there is no such file") from None
+        raise
     try:
         yield
-    except (InputError, MemoryError):
+    except InputError:
         raise
+    except MemoryError as error:
+        raise InputError(f"{path}: the requested rows do not fit into memory; request fewer with indices") from error
     except PermissionError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except Exception as error:

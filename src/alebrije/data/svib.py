@@ -28,6 +28,7 @@ from alebrije.atomic import drop_leftovers, explain_read_errors, explain_write_e
 from alebrije.checks import whole_number
 from alebrije.data.mask_colors import color_mask, is_exact, is_solid, mask_labels, mask_palette
 from alebrije.errors import InputError
+from alebrije.files import RECORDS, read_bytes, read_json
 from alebrije.scenes import Episodes, Scenes, Vocabulary, scenes_from_json, scenes_to_json
 from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, SPRITES
 
@@ -37,6 +38,7 @@ _B = TypeVar("_B")
 
 _THREADS = min(8, os.cpu_count() or 1)
 _LISTED = 20
+_MOST_PIXELS = 2**26  # of an image
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -238,8 +240,10 @@ def _folders_of_episodes(folder: Path, levels: int) -> Iterator[Path]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         with explain_read_errors(path):
-            record = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+            record = read_json(path, RECORDS)
+    except InputError:
+        raise
+    except ValueError as error:
         raise InputError(f"{path}: is not JSON, or truncated ({error})") from error
     if not isinstance(record, dict) or not isinstance(record.get("objects"), list):
         raise InputError(f"{path}: is not a scene: it has no list of objects")
@@ -280,7 +284,7 @@ def _scenes(vocabulary: Vocabulary, records: Sequence[Mapping[str, Any]], paths:
 def _read_png(path: Path) -> Bytes:
     """A PNG file as [H, W, 3]."""
     with explain_read_errors(path):
-        content = path.read_bytes()
+        content = read_bytes(path, RECORDS)
     try:
         mode, pixels = _decode(content)
     except _DamagedError as error:
@@ -301,6 +305,8 @@ def _decode(content: bytes) -> tuple[str, Bytes]:
     try:
         _check_chunks(content)
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise ValueError("more pixels than are plausible")
             return image.mode, np.asarray(image)
     except Exception as error:  # a damaged PNG fails in many ways
         raise _DamagedError(type(error).__name__) from error
@@ -391,7 +397,7 @@ def _is_complete(episode: Path, files: Mapping[str, Callable[[], bytes]]) -> boo
     complete = existing == files.keys()
     for name in sorted(existing):
         try:
-            if not _is_same(name, (episode / name).read_bytes(), files[name]()):
+            if not _is_same(name, read_bytes(episode / name, RECORDS), files[name]()):
                 raise InputError(f"{episode}: holds a different episode ({name} differs); write to an empty folder")
         except _DamagedError:
             complete = False

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from alebrije.checks import whole_number
 from alebrije.errors import InputError
+from alebrije.files import open_regular
 
 _POLYNOMIAL = 0x82F63B78  # CRC-32C (Castagnoli), bits reversed
 _LONGEST = 2**31  # a protocol buffer is shorter than 2 GB
@@ -98,14 +99,14 @@ def _length(header: bytes, path: Path, number: int) -> int:
 
 def _open(path: Path) -> BinaryIO | gzip.GzipFile | _Inflated:
     """The file as a decompressed stream; the compression is recognised from the first bytes."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = file.read(12)
     # a plain file may begin like a compressed one, but then the checksum of its first length is correct
     plain = len(head) == 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:], "little")
     if plain or not head:
-        return path.open("rb")
+        return open_regular(path)
     if head[:2] == b"\x1f\x8b":
-        return gzip.open(path, "rb")
+        return _gunzipped(path)
     if head[0] & 0x0F == 8 and int.from_bytes(head[:2], "big") % 31 == 0:
         return _Inflated(path)
     if len(head) < 12:
@@ -113,11 +114,18 @@ def _open(path: Path) -> BinaryIO | gzip.GzipFile | _Inflated:
     raise InputError(f"{path}: is not a TFRecord file, neither plain nor GZIP nor ZLIB")
 
 
+def _gunzipped(path: Path) -> gzip.GzipFile:
+    file = open_regular(path)
+    unzipped = gzip.GzipFile(fileobj=file)
+    unzipped.myfileobj = file  # type: ignore[assignment]  # closed with the other
+    return unzipped
+
+
 class _Inflated:
     """A ZLIB file, decompressed as it is read."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
+        self._file = open_regular(path)
         self._inflate = zlib.decompressobj()
         self._ready = bytearray()
 

@@ -25,7 +25,7 @@ def run_demo(out: str | Path, *, workers: int = 1, progress: Progress | None = N
     for study in planned:
         summary += run_study(study, folder, Workers(workers, progress=progress))
         note_command(folder, study.study.name, "alebrije demo")
-    keys = frozenset(job.cell.key for study in planned for job in study.jobs)
+    keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report("the demo", folder, keys, summary)
 
 

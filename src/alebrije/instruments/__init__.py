@@ -10,8 +10,10 @@ from alebrije.errors import InputError
 from alebrije.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from alebrije.instruments.instrument import Instrument
-    from alebrije.report.findings import Findings
+    from alebrije.report.findings import Finding, Findings
     from alebrije.report.parts import Section
     from alebrije.report.verdict import Verdict
 
@@ -33,9 +35,7 @@ def instruments() -> dict[str, Instrument]:
 
 def verdicts(findings: Findings) -> dict[str, dict[str, Verdict]]:
     """The verdict of each instrument that has cells on each model: by model, then by instrument."""
-    from alebrije.report.sections import verdicts_of
-
-    found = {name: dict(verdicts_of(findings, name, get(name).verdict)) for name in NAMES if name in findings.studies}
+    found = {name: dict(_verdicts(get(name), findings)) for name in NAMES if name in findings.studies}
     return {model: {name: by_model[model] for name, by_model in found.items()} for model in findings.models}
 
 
@@ -52,14 +52,32 @@ def sections_of(findings: Findings) -> list[Section]:
 
 def _section(instrument: Instrument, findings: Findings) -> Section:
     """The section of an instrument, completed from its record."""
-    from alebrije.report.sections import verdicts_of
+    from alebrije.report.yardsticks import yardsticks_table
 
+    made = instrument.section(findings)
+    own = {model: findings.of(instrument.name, model) for model in findings.models}
+    beside = yardsticks_table(
+        findings, instrument.score, {model: instrument.decisive(each) for model, each in own.items()}
+    )
     return replace(
-        instrument.section(findings),
+        made,
         name=instrument.name,
         title=instrument.title,
         question=instrument.question,
-        verdicts=verdicts_of(findings, instrument.name, instrument.verdict),
+        verdicts=_verdicts(instrument, findings),
+        front=[*beside, *made.front],
         rule=instrument.rule,
         commands=findings.commands_of(instrument.name),
     )
+
+
+def _verdicts(instrument: Instrument, findings: Findings) -> list[tuple[str, Verdict]]:
+    """The verdict on every model, beside its yardsticks."""
+    from alebrije.report.sections import verdicts_of
+    from alebrije.report.yardsticks import compare_with_yardsticks, judge_beside
+
+    def judge(own: Sequence[Finding]) -> Verdict:
+        beside = compare_with_yardsticks(findings, instrument.decisive(own), instrument.score)
+        return judge_beside(instrument.verdict(own), beside, str(own[0].get("model")))
+
+    return verdicts_of(findings, instrument.name, judge)

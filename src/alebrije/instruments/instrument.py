@@ -15,9 +15,11 @@ from alebrije.studies.run import Study
 class Instrument(Study):
     """One way to examine a model: how it is studied, judged and shown."""
 
+    score: str
     title: str
     question: str
     cites: str
     verdict: Callable[[Sequence[Finding]], Verdict]  # on one model
     rule: str  # how its marks are given, in words
+    decisive: Callable[[Sequence[Finding]], Sequence[Finding]]  # those whose `score` is compared with the yardsticks
     section: Callable[[Findings], Section]  # charts, tables, galleries and remarks of its section

@@ -18,7 +18,7 @@ def adjusted_mutual_information(true: ArrayOrTensor, pred: ArrayOrTensor, ignore
     >>> adjusted_mutual_information(np.array([[[0, 0, 1, 1]]]), np.array([[[1, 1, 0, 0]]]))
     array([1.])
     """
-    return score_tables(true, pred, ignore, _adjusted_information)
+    return score_tables(true, pred, ignore, lambda table, _: _adjusted_information(table))
 
 
 def _adjusted_information(table: Integers) -> float:

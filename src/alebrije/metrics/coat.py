@@ -21,6 +21,10 @@ from alebrije.metrics.slots import (
     check_extremes,
     check_shapes,
     greedy_match,
+    greedy_pairs,
+    neuron_order,
+    rounding_error,
+    slot_order,
     split_cases,
     take_slots,
 )
@@ -72,6 +76,7 @@ class CoatScore(Score):
         "coat-l2": {"title": "COAT, distance", "settings": {"loss": "l2"}, "cites": "Xie et al. 2022, Equation 1"},
         "coat-acos": {"title": "COAT, angle", "settings": {"loss": "acos"}, "cites": "Xie et al. 2022, Equation 1"},
     },
+    version=2,
 )
 def coat(
     a: ArrayOrTensor,
@@ -89,13 +94,26 @@ def coat(
     Codes are vectors [T, D] or slots [T, K, D]; `negatives` maps the name of each hard negative to the codes of D'. A
     case is won against a negative if d has the smaller loss; a tie, such as a D' with the code of d, is lost.
     The losses are ``"squared-l2"`` (used for the published numbers), ``"l2"`` (the paper's text) and ``"acos"``, the
-    angle in radians between b - a and d - c (a right angle if either is zero). The expectation is over the d of a group
-    of `group` consecutive cases, including the case itself, as released; the last cases share the last full group.
-    Slots are matched separately for every quadruple and then treated as one long vector.
+    angle in radians between b - a and d - c (a right angle if either is zero). The expectation is over a group of
+    `group` consecutive cases, including the case itself, as released; the last cases share the last full group. Slots
+    are matched and then treated as one long vector.
 
-    ``chance="released"`` samples (c, d) together for the angle of vectors, as for the published numbers. ``"paper"``
-    samples d alone, as in Equation 1. For all other losses and for slots the two are the same. If the expected distance
-    is 0 too (a constant code), the score is NaN. All angles of a constant code are right angles, so its score is 0.
+    ``chance="released"`` (the default) computes the expectation as for the published numbers, so these scores stand
+    beside them. ``chance="paper"`` exchanges d alone, as in Equation 1. They differ in two cases:
+
+    - Angle of vectors: as released, c and d stay and (a, b) of the other cases are exchanged together.
+    - Slots: as released, a, b and c stay as they were matched with the true d, and only the exchanged d is matched to
+      them. Random slots then score above 0: 0.03 with 2 slots, 0.05 with 4, 0.10 with 7 (16 normal numbers each,
+      squared distance). With "paper", all four scenes are matched for every exchanged d, and random slots score 0.
+
+    If the expected distance is 0 too (a constant code), the score is NaN. All angles of a constant code are right
+    angles, so its score is 0.
+
+    Residuals of slots that are equal up to rounding are decided by the values of the codes, not by the order of slots
+    or neurons. Codes rounded to another data type may have other ties.
+
+    Version 2 follows the release in both cases above; version 1 exchanged (c, d) for the angle of vectors, and matched
+    slots as "paper" does. Version 1 also decided equal residuals by the order of the slots.
 
     Codes are read in blocks of cases. They may be any object that has a shape and returns an array for a slice of its
     rows, such as a file of codes that does not fit in memory.
@@ -137,26 +155,42 @@ def coat(
 class _Codes:
     """Codes of scenes by role; each block of cases is converted to float64, shifted and scaled when it is read.
 
-    The shift does not change b - a + c - d and d - c. After scaling no square overflows or underflows.
+    The shift does not change b - a + c - d and d - c. After scaling no square overflows or underflows. Slots are
+    sorted: then neither their order nor that of the neurons changes the result.
     """
 
     by_role: Mapping[str, ArrayOrTensor]
     shift: torch.Tensor
     scale: float
+    neurons: torch.Tensor | None  # their order for slots
 
     @classmethod
     def of(cls, by_role: Mapping[str, ArrayOrTensor]) -> _Codes:
-        shift = _mean_code(by_role["a"], "a")
-        largest = max(_largest_difference(codes, role, shift) for role, codes in by_role.items())
-        return cls(by_role, shift, largest or 1.0)
+        neurons = _neuron_order(by_role) if len(np.shape(by_role["a"])) == 3 else None
+        shift = _mean_code(by_role["a"], "a", neurons)
+        largest = max(_largest_difference(codes, role, shift, neurons) for role, codes in by_role.items())
+        return cls(by_role, shift, largest or 1.0, neurons)
 
     def __call__(self, role: str, rows: slice) -> torch.Tensor:
-        return (as_widest(self.by_role[role][rows], role) - self.shift) / self.scale
+        return (_sorted_slots(as_widest(self.by_role[role][rows], role), self.neurons) - self.shift) / self.scale
 
     @property
     def shape(self) -> tuple[int, ...]:
         """[T, D] or [T, K, D]"""
         return tuple(np.shape(self.by_role["a"]))
+
+
+def _neuron_order(by_role: Mapping[str, ArrayOrTensor]) -> torch.Tensor:
+    shape = np.shape(by_role["a"])
+    return neuron_order(as_widest(codes[rows], role) for role, codes in by_role.items() for rows in row_blocks(shape))
+
+
+def _sorted_slots(codes: torch.Tensor, neurons: torch.Tensor | None) -> torch.Tensor:
+    """Slots [T, K, D] in an order that depends on their values only; vectors are returned as they are."""
+    if neurons is None:
+        return codes
+    codes = codes[..., neurons]
+    return take_slots(codes, slot_order(codes))
 
 
 def row_blocks(shape: Sequence[int]) -> list[slice]:
@@ -173,7 +207,7 @@ def row_blocks(shape: Sequence[int]) -> list[slice]:
     return [slice(first, min(first + size, shape[0])) for first in range(0, shape[0], size)]
 
 
-def _mean_code(codes: ArrayOrTensor, name: str) -> torch.Tensor:
+def _mean_code(codes: ArrayOrTensor, name: str, neurons: torch.Tensor | None) -> torch.Tensor:
     """The mean over all scenes and slots [D].
 
     It needs all codes in memory at once: one sum does not depend on the block size.
@@ -181,17 +215,18 @@ def _mean_code(codes: ArrayOrTensor, name: str) -> torch.Tensor:
     shape = np.shape(codes)
     whole = as_widest(codes[:1], name).new_empty(*shape)
     for rows in row_blocks(shape):
-        whole[rows] = as_widest(codes[rows], name)
+        whole[rows] = _sorted_slots(as_widest(codes[rows], name), neurons)
     return whole.reshape(-1, shape[-1]).mean(0)
 
 
-def _largest_difference(codes: ArrayOrTensor, name: str, shift: torch.Tensor) -> float:
+def _largest_difference(codes: ArrayOrTensor, name: str, shift: torch.Tensor, neurons: torch.Tensor | None) -> float:
     """The largest absolute difference from `shift`; an InputError if any value is NaN, infinite or too large."""
     bad, largest, difference = 0, 0.0, 0.0
     for rows in row_blocks(np.shape(codes)):
         block = as_widest(codes[rows], name)
         bad += int((~block.isfinite()).sum())
         largest = max(largest, float(block.abs().max()))
+        block = block if neurons is None else block[..., neurons]
         difference = max(difference, float((block - shift).abs().max()))
     check_extremes(name, bad, largest)
     return difference
@@ -239,7 +274,7 @@ def _length(squared: torch.Tensor, loss: Loss) -> torch.Tensor:
 
 def _above_rounding(squared: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
     """Squared distances computed as differences of `sizes`, set to 0 where they are only rounding error."""
-    return squared.masked_fill(squared <= 64 * torch.finfo(squared.dtype).eps * sizes, 0.0)
+    return squared.masked_fill(squared <= rounding_error(sizes), 0.0)
 
 
 def _angle(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -277,47 +312,68 @@ def _slot_losses(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Ten
 
 
 def _chance_losses(codes: _Codes, loss: Loss, group: int, chance: Chance) -> torch.Tensor:
-    """The mean loss of each case [T] over the d of its group."""
+    """The mean loss of each case [T] over the quadruples that its group gives."""
     cases, expected = codes.shape[0], []
     measure = _slot_chance if len(codes.shape) == 3 else _vector_chance
     for start in range(0, cases, group):
         last = min(start + group, cases)
-        own = [codes(role, slice(start, last)) for role in "abc"]
+        own = [codes(role, slice(start, last)) for role in "abcd"]
         full = slice(max(last - group, 0), last)
-        partners = own[2] if full.start == start else codes("c", full), codes("d", full)
-        expected.append(measure(own, partners, loss, chance).mean(1))
+        others = own if full.start == start else [codes(role, full) for role in "abcd"]
+        expected.append(measure(own, others, loss, chance).mean(1))
     return torch.cat(expected)
 
 
-def _vector_chance(
-    own: list[torch.Tensor], partners: tuple[torch.Tensor, torch.Tensor], loss: Loss, chance: Chance
-) -> torch.Tensor:
-    """Losses [cases, partners] of every case of a group with every d of the group."""
-    a, b, c = own
-    other_c, d = partners
+def _vector_chance(own: list[torch.Tensor], others: list[torch.Tensor], loss: Loss, chance: Chance) -> torch.Tensor:
+    """Losses [cases, others] of every case with every other case of its group, scenes in the order a, b, c, d."""
+    a, b, c, own_d = own
+    other_a, other_b, _, d = others
     if loss != "acos":
         target = b - a + c
         sizes = target.square().sum(1)[:, None] + d.square().sum(1)
         return _length(_above_rounding(sizes - 2 * target @ d.T, sizes), loss)
-    step = b - a
-    lengths = step.square().sum(1)[:, None]
     if chance == "released":
-        moves = d - other_c
-        return _angle_from_products(step @ moves.T, lengths * moves.square().sum(1))
+        step, other_steps = own_d - c, other_b - other_a
+        squares = step.square().sum(1)[:, None] * other_steps.square().sum(1)
+        return _angle_from_products(step @ other_steps.T, squares)
+    step = b - a
     products = step @ d.T - (step * c).sum(1)[:, None]
     sizes = c.square().sum(1)[:, None] + d.square().sum(1)
+    lengths = step.square().sum(1)[:, None]
     return _angle_from_products(products, lengths * _above_rounding(sizes - 2 * c @ d.T, sizes))
 
 
-def _slot_chance(
-    own: list[torch.Tensor], partners: tuple[torch.Tensor, torch.Tensor], loss: Loss, chance: Chance
-) -> torch.Tensor:
-    """As `_vector_chance`, with slots matched separately for every quadruple; only d is exchanged."""
-    d, losses = partners[1], []
-    for a, b, c in split_cases(own, partners=len(d)):
+def _slot_chance(own: list[torch.Tensor], others: list[torch.Tensor], loss: Loss, chance: Chance) -> torch.Tensor:
+    """As `_vector_chance` with only d exchanged; slots are matched again, all or as released only those of d."""
+    if chance == "released":
+        return _rematched_chance(own, others[3], loss)
+    d, losses = others[3], []
+    for a, b, c in split_cases(own[:3], partners=len(d)):
         grams = _crossed_grams(a, b, c, d)
         losses.append(_loss_from_grams(grams, greedy_match(grams), loss).view(len(a), len(d)))
     return torch.cat(losses)
+
+
+def _rematched_chance(own: list[torch.Tensor], d: torch.Tensor, loss: Loss) -> torch.Tensor:
+    """Losses [cases, others] with a, b and c matched with their own d, and then every other d matched to b - a + c."""
+    losses = []
+    for case in split_cases(own):
+        picks = greedy_match(Grams.of(*case))
+        matched = [take_slots(scene, picks[:, i]) for i, scene in enumerate(case[:3])]
+        for a, b, c in split_cases(matched, partners=len(d), power=2):
+            grams = _crossed_grams(a, b, c, d)
+            columns = greedy_pairs(*_residuals(b - a + c, d))
+            kept = torch.arange(d.shape[1], device=d.device).expand_as(columns)
+            picked = torch.stack([kept, kept, kept, columns], 1)
+            losses.append(_loss_from_grams(grams, picked, loss).view(len(a), len(d)))
+    return torch.cat(losses)
+
+
+def _residuals(targets: torch.Tensor, d: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Squared distances [n * m, K, K] of the slots of n targets from those of m scenes d, and their rounding."""
+    sizes = targets.square().sum(2)[:, None, :, None] + d.square().sum(2)[None, :, None, :]
+    residuals = sizes - 2 * (targets[:, None] @ d.transpose(1, 2)[None])
+    return residuals.flatten(0, 1), rounding_error(sizes.amax((2, 3)).flatten())
 
 
 def _crossed_grams(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Grams:

@@ -1,14 +1,14 @@
 """Count how often each true label occurs with each predicted label, per image, in exact integers.
 
 The grouping metrics take integer label maps [B, H, W], or [B, T, H, W] where a video counts as one image of
-T x H x W pixels, and return one value per image. Pixels whose true label is `ignore` are left out; ``ignore=0`` gives
-the foreground forms (FG-ARI and so on). An image with no pixels left gets NaN and an `UndefinedMetricWarning`.
+T x H x W pixels, and return one value per image. `ignore` is a true label that is left out, such as 0, the background.
+Pair counts and mutual information leave out its pixels, which gives FG-ARI and so on; overlaps leave out its segment.
+An image with nothing left gets NaN and an `UndefinedMetricWarning`.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +18,10 @@ import numpy as np
 import torch
 
 from alebrije.arrays import ArrayOrTensor, Floats, Integers, to_numpy
-from alebrije.errors import InputError, UndefinedMetricWarning
+from alebrije.checks import whole_number
+from alebrije.errors import InputError
 from alebrije.metrics.inputs import answer_like
+from alebrije.metrics.reasons import warn_undefined
 from alebrije.metrics.record import register
 
 MAPS = ("true", "pred")
@@ -74,7 +76,7 @@ def pair_counts(true: ArrayOrTensor, pred: ArrayOrTensor, ignore: int | None) ->
     pairs, pixels = [], []
     for row_true, row_pred in _kept_pixels(_flatten(true), _flatten(pred), ignore):
         if _fits(row_true, row_pred, SMALL_TABLE):
-            table = _table(row_true, row_pred)
+            table = _table(row_true, row_pred, _bound(row_pred))
             counts = table, table.sum(1), table.sum(0)
         else:
             counts = _sparse_counts(_ranks(row_true), _ranks(row_pred))
@@ -85,44 +87,66 @@ def pair_counts(true: ArrayOrTensor, pred: ArrayOrTensor, ignore: int | None) ->
 
 
 def score_tables(
-    true: ArrayOrTensor, pred: ArrayOrTensor, ignore: int | None, score: Callable[[Integers], float]
+    true: ArrayOrTensor,
+    pred: ArrayOrTensor,
+    ignore: int | None,
+    score: Callable[[Integers, Integers], float],
+    keep_ignored: bool = False,
 ) -> Any:
-    """Apply `score` to the contingency table of each image, without empty rows and columns."""
+    """Apply `score` to the contingency table of each image and to the sizes of its predicted segments.
+
+    The table has no empty rows and columns, and none for the ignored label. With `keep_ignored`, the pixels of that
+    label still count in the sizes.
+    """
     check_label_maps(true, pred)
-    values, pixels = [], []
-    for labels in _kept_pixels(_flatten(true), _flatten(pred), ignore):
-        table = _full_table(*labels)
-        table = table[table.any(1)][:, table.any(0)]
+    ignored, values, pixels = _ignored_label(ignore), [], []
+    for row_true, row_pred in zip(_flatten(true), _flatten(pred), strict=True):
+        table = _full_table(row_true, row_pred, ignored)
+        sizes = (table if keep_ignored else table[:-1]).sum(0)
+        table = table[:-1][table[:-1].any(1)]
         pixels.append(int(table.sum()))
-        values.append(score(table) if table.size else np.nan)
-    return answer_per_image(true, np.array(values, dtype=np.float64), pixels, stacklevel=4)
+        values.append(score(table[:, sizes > 0], sizes[sizes > 0]) if table.size else np.nan)
+    return answer_per_image(true, np.array(values, dtype=np.float64), pixels)
 
 
-def answer_per_image(
-    reference: ArrayOrTensor, values: Floats, pixels: Integers | list[int], stacklevel: int = 3
-) -> Any:
+def answer_per_image(reference: ArrayOrTensor, values: Floats, pixels: Integers | list[int]) -> Any:
     """Values [B] as the caller's kind of array, with NaN and a warning for images that have no pixels left."""
     empty = np.asarray(pixels) == 0
     values = np.where(empty, np.nan, values)
     if empty.any():
-        warnings.warn(
-            f"{int(empty.sum())} of {len(values)} images have no pixels left to score: their values are NaN",
-            UndefinedMetricWarning,
-            stacklevel=stacklevel,
-        )
+        warn_undefined(f"{int(empty.sum())} of {len(values)} images have no pixels left to score: their values are NaN")
     return answer_like(reference, values)
 
 
-def _full_table(true: Integers, pred: Integers) -> Integers:
-    """Pixel counts [true labels, predicted labels] of an image; rows and columns may be empty."""
-    if not _fits(true, pred, SMALL_TABLE):
-        true, pred = _ranks(true), _ranks(pred)
-        if not _fits(true, pred, LARGE_TABLE):
+def _full_table(true: Integers, pred: Integers, ignored: int | None) -> Integers:
+    """Pixel counts [true labels, predicted labels] of an image; the last row counts the pixels of the ignored label.
+
+    Rows and columns may be empty.
+    """
+    left_out = np.zeros(0, dtype=np.int64) if ignored is None else pred[true == ignored]
+    if ignored is not None:
+        true, pred = true[true != ignored], pred[true != ignored]
+    every = np.concatenate([pred, left_out])
+    if not _fits(true, every, SMALL_TABLE):
+        true, every = _ranks(true), _ranks(every)
+        if true.size and not _fits(true, every, LARGE_TABLE):
             raise InputError(
-                f"an image has {true.max() + 1} true and {pred.max() + 1} predicted labels: "
+                f"an image has {true.max() + 1} true and {every.max() + 1} predicted labels: "
                 "too many to compare them all"
             )
-    return _table(true, pred)
+    columns = _bound(every)
+    rest = np.bincount(every[len(true) :], minlength=columns)[None]
+    return np.concatenate([_table(true, every[: len(true)], columns), rest])
+
+
+def _ignored_label(ignore: int | None) -> int | None:
+    """The label that is left out, as int64, which is how uint64 labels are viewed."""
+    if ignore is None:
+        return None
+    label = whole_number("ignore", ignore, least=-(2**63))
+    if label >= 2**64:
+        raise InputError(f"ignore must be a label below 2**64, not {label}")
+    return (label + 2**63) % 2**64 - 2**63
 
 
 def _pairs(count: Floats) -> Floats:
@@ -144,10 +168,10 @@ def _bound(labels: Integers) -> int:
 
 
 def _kept_pixels(true: Integers, pred: Integers, ignore: int | None) -> Iterator[tuple[Integers, Integers]]:
-    if ignore is None:
+    ignored = _ignored_label(ignore)
+    if ignored is None:
         yield from zip(true, pred, strict=True)
         return
-    ignored = (int(ignore) + 2**63) % 2**64 - 2**63  # uint64 viewed as int64
     for row_true, row_pred in zip(true, pred, strict=True):
         keep = row_true != ignored
         yield row_true[keep], row_pred[keep]
@@ -161,9 +185,9 @@ def _fits(true: Integers, pred: Integers, cells: int) -> bool:
     return _bound(true) * _bound(pred) <= cells
 
 
-def _table(true: Integers, pred: Integers) -> Integers:
-    """Counts of each pair of labels; no label may be negative."""
-    rows, columns = _bound(true), _bound(pred)
+def _table(true: Integers, pred: Integers, columns: int) -> Integers:
+    """Counts of each pair of labels; no label may be negative, and no predicted label may reach `columns`."""
+    rows = _bound(true)
     cells = true.astype(np.int64, copy=False) * columns
     cells += pred
     return np.bincount(cells, minlength=rows * columns).reshape(rows, columns)

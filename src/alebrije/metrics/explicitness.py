@@ -18,6 +18,7 @@ from alebrije.probes import logistic_regression, split_rows, standardise
     title="Explicitness",
     cites="Ridgeway & Mozer 2018",
     invariances=("neuron permutation", "label permutation", "scaling", "dtype", "device"),
+    version=2,
 )
 def explicitness(
     codes: ArrayOrTensor, factors: ArrayOrTensor, held_out: float = 1 / 3, seed: int = 0
@@ -25,7 +26,8 @@ def explicitness(
     """Mean area under the ROC curve of logistic regression, one value against the rest; chance is 0.5, not rescaled.
 
     Measured on held-out rows and averaged over the values of each factor. A factor with a single value in the fitted or
-    in the held-out rows gets NaN and is left out of the mean.
+    in the held-out rows gets NaN and is left out of the mean. Version 2: more than 60,000 rows are fitted to a smaller
+    tolerance.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
     >>> explicitness(factors.astype(float), factors).score

@@ -100,8 +100,18 @@ def check_codes_and_classes(codes: ArrayOrTensor, factors: ArrayOrTensor, metric
     return values, check_classes(factors, len(values), metric)
 
 
-def check_codes_and_factors(codes: ArrayOrTensor, factors: ArrayOrTensor, metric: str) -> tuple[Floats, Array]:
-    """As `check_codes_and_classes`, but factors with any value that is not whole are returned as float64."""
+def check_codes_and_factors(
+    codes: ArrayOrTensor, factors: ArrayOrTensor, metric: str
+) -> tuple[Floats, list[Integers | Floats]]:
+    """As `check_codes_and_classes`, but one array per factor: int64 classes, or float64 if a value is not whole."""
     values = check_codes(codes)
     targets = check_factors(factors, len(values))
-    return values, check_classes(targets, len(values), metric) if targets.dtype.kind == "i" else targets
+    whole = np.asarray((targets == np.round(targets)).all(0))
+    classes = iter(check_classes(targets[:, whole], len(values), metric).T if whole.any() else ())
+    return values, [next(classes) if discrete else targets[:, j] for j, discrete in enumerate(whole)]
+
+
+def check_rows(codes: Floats, least: int, metric: str) -> None:
+    """Raise an InputError that names `metric` unless there are at least `least` rows."""
+    if len(codes) < least:
+        raise InputError(f"{len(codes)} rows are too few for {metric}: codes must have at least {least}")

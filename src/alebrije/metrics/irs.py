@@ -10,10 +10,12 @@ import numpy as np
 
 from alebrije.arrays import ArrayOrTensor, Floats, Integers
 from alebrije.errors import InputError
-from alebrije.metrics.inputs import check_codes_and_factors
+from alebrije.metrics.inputs import check_codes_and_factors, check_rows
 from alebrije.metrics.mutual_information import equal_width_bins
 from alebrije.metrics.reasons import join_reasons, which_vary
 from alebrije.metrics.record import Score, neuron_metric
+
+LEAST_ROWS = 3  # with two, no neuron varies while a factor is fixed, or no factor varies
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,7 +36,7 @@ class RobustnessScore(Score):
     range=(-np.inf, 1.0),
     cites="Suter et al. 2019",
     invariances=("sample order", "neuron permutation", "dtype", "device"),
-    version=2,
+    version=3,
 )
 def interventional_robustness(
     codes: ArrayOrTensor, factors: ArrayOrTensor, quantile: float = 0.99, bins: int = 20
@@ -45,7 +47,8 @@ def interventional_robustness(
     (`quantile=1` is the maximum of the paper; the reference library takes 0.99), averaged over values. The mean over
     neurons is weighted by their largest deviation. It can be below 0: rows can be further from the mean of their group
     than from the mean of all rows. Continuous factors are accepted. Constant neurons and factors with a single value
-    are left out. If no neuron or no factor is left, the score is NaN.
+    are left out. If no neuron or no factor is left, the score is NaN. Needs at least 3 rows. If one factor is
+    continuous, the others are still numbered by class before they are binned (version 3).
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> interventional_robustness(factors.astype(float), factors).score
@@ -53,10 +56,12 @@ def interventional_robustness(
     """
     if not 0 < quantile <= 1:
         raise InputError(f"quantile must lie in (0, 1], got {quantile}")
-    values, fixed = check_codes_and_factors(codes, factors, "IRS")
-    varied_factors, reason = which_vary(fixed)
+    values, columns = check_codes_and_factors(codes, factors, "IRS")
+    check_rows(values, LEAST_ROWS, "IRS")
+    given = np.stack(columns, axis=1).astype(np.float64)
+    varied_factors, reason = which_vary(given)
     varied_neurons = values.max(0) > values.min(0)
-    fixed = equal_width_bins(fixed.astype(np.float64), bins)
+    fixed = equal_width_bins(given, bins)
     score, per_pair = math.nan, np.full((values.shape[1], fixed.shape[1]), np.nan)
     best_factor = np.full(values.shape[1], -1)
     if not varied_neurons.any():

@@ -8,7 +8,7 @@ Users bring the weights: nothing is downloaded. Files are read as plain tensors.
 from __future__ import annotations
 
 import math
-import warnings
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,11 @@ from torch import nn
 from torch.func import functional_call
 
 from alebrije.arrays import ArrayOrTensor
-from alebrije.errors import InputError, UndefinedMetricWarning
+from alebrije.errors import InputError
+from alebrije.files import WEIGHTS, check_unpacked_size, is_zip, open_regular
 from alebrije.metrics.images import check_image_pair, device_of, image_batches, image_metric
 from alebrije.metrics.inputs import answer_like, widest_float
+from alebrije.metrics.reasons import warn_undefined
 
 Network = Literal["alex", "vgg", "squeeze"]
 Tensors = Mapping[str, torch.Tensor]
@@ -202,7 +204,7 @@ def _warn_of_missing_files(network: str, folders: list[Path]) -> None:
         if _first_file(stems, folders) is None
     )
     text = f"LPIPS is NaN without its weights: there is no {missing} in {' or '.join(map(str, folders))}"
-    warnings.warn(text, UndefinedMetricWarning, stacklevel=3)
+    warn_undefined(text)
 
 
 def _first_file(stems: tuple[str, ...], folders: list[Path]) -> Path | None:
@@ -246,10 +248,17 @@ def _take(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.
 def _read(file: Path) -> dict[str, torch.Tensor]:
     """The dense float tensors of a weight file; a file that holds code is refused and the code is never run."""
     try:
-        if file.suffix == ".safetensors":
-            content = load_file(file)
-        else:
-            content = torch.load(file, map_location="cpu", weights_only=True)
+        with open_regular(file, WEIGHTS) as opened:
+            if file.suffix == ".safetensors":
+                content = load_file(file)
+            else:
+                if is_zip(opened):
+                    with zipfile.ZipFile(opened) as archive:
+                        check_unpacked_size(archive, file, WEIGHTS)
+                    opened.seek(0)
+                content = torch.load(opened, map_location="cpu", weights_only=True)
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"{file} cannot be read as a file of plain tensors ({type(error).__name__})") from error
     if not isinstance(content, dict):

@@ -10,6 +10,7 @@ import numpy as np
 from alebrije.arrays import ArrayOrTensor, to_numpy
 from alebrije.errors import InputError
 from alebrije.metrics.inputs import check_codes_and_classes
+from alebrije.metrics.reasons import which_vary
 from alebrije.metrics.record import PerFactorScore, neuron_metric
 from alebrije.metrics.snc import align
 from alebrije.probes import knockout_accuracy, split_rows
@@ -37,6 +38,7 @@ class KnockoutScore(PerFactorScore):
     range=(-1.0, 1.0),
     cites="Mahon et al. 2024, Section 4.3",
     invariances=("dtype", "device", "scaling"),
+    version=2,
 )
 def neuron_knockout(
     codes: ArrayOrTensor,
@@ -53,7 +55,7 @@ def neuron_knockout(
     The MLP is the paper's: one hidden layer of 256, Adam at 1e-3, 75 epochs (the released code decays from 1e-2). The
     paper does not specify the batch size or the split. Codes are standardised, so their scale does not matter. Scores
     are measured on held-out rows and not clipped, as published. `align_neurons` chooses the neuron of each factor.
-    Factors with a single value get NaN and are left out of the mean.
+    Factors with a single value get NaN, and no neuron or MLP: they do not change the score (version 2).
 
     >>> rng = np.random.default_rng(0)
     >>> factors = rng.integers(0, 2, (600, 2))
@@ -65,20 +67,25 @@ def neuron_knockout(
         raise InputError(f"hidden, epochs and batch_size must be at least 1, got {hidden}, {epochs} and {batch_size}")
     values, classes = check_codes_and_classes(codes, factors, "neuron knockout")
     alignment = align(values, classes)
+    varied, _ = which_vary(classes)
     fit, test = split_rows(len(values), held_out, seed)
     training = {"hidden": hidden, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
-    correct = knockout_accuracy(
-        values[fit], classes[fit], alignment, values[test], classes[test], seed=seed, **training
-    )
-    drops = correct.full.astype(np.int64) - correct.knockout
-    constant = (classes == classes[0]).all(0)
-    per_factor = np.where(constant, np.nan, drops.mean(0))
+    full = np.ones((len(test), len(varied)), dtype=bool)
+    knockout = full.copy()
+    if varied.any():
+        part = classes[:, varied]
+        correct = knockout_accuracy(
+            values[fit], part[fit], alignment[varied], values[test], part[test], seed=seed, **training
+        )
+        full[:, varied], knockout[:, varied] = correct.full, correct.knockout
+    drops = full.astype(np.int64) - knockout
+    per_factor = np.where(varied, drops.mean(0), np.nan)
     return KnockoutScore.mean(
         codes,
         per_factor,
         settings={**training, "held_out": held_out, "seed": seed},
-        full_accuracy=correct.full.mean(0),
-        knockout_accuracy=correct.knockout.mean(0),
+        full_accuracy=full.mean(0),
+        knockout_accuracy=knockout.mean(0),
         alignment=alignment,
         drops=drops,
     )

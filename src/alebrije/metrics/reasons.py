@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 import numpy as np
 
 from alebrije.arrays import Array, Flags, Floats
+from alebrije.errors import UndefinedMetricWarning
 
 
 def mean_of_defined(per_factor: Floats, fault: str = "have a single value") -> tuple[float, str | None]:
@@ -39,3 +43,11 @@ def join_reasons(*reasons: str | None) -> str | None:
     'factors [1] have a single value'
     """
     return "; ".join(reason for reason in reasons if reason) or None
+
+
+def warn_undefined(message: str) -> None:
+    """An `UndefinedMetricWarning` that points at the first caller outside of this package and its checks."""
+    level, frame, inside = 2, sys._getframe(1), ("alebrije.metrics", "alebrije.checks")
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(inside):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UndefinedMetricWarning, stacklevel=level)

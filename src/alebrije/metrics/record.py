@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from alebrije.arrays import ArrayOrTensor, Floats
+from alebrije.checks import checked
 from alebrije.errors import InputError
 from alebrije.imports import import_object
 from alebrije.metrics.inputs import answer_like
@@ -123,12 +124,13 @@ def register(
     costly: bool = False,
     also: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[F], F]:
-    """Add the decorated function to the catalog under `name`; the function itself does not change.
+    """Add the decorated function to the catalog under `name`, with its arguments checked by their annotations.
 
     `also` adds variants by name, each with the fields of its record that differ, such as `settings`.
     """
 
-    def add(function: F) -> F:
+    def add(unchecked: F) -> F:
+        function = checked(unchecked)
         plain = Record(
             name=name,
             function=function,
@@ -164,6 +166,7 @@ def catalog() -> dict[str, Record]:
     return dict(_CATALOG)
 
 
+@checked
 def find(name: str) -> Record:
     """The record of a metric, by its short name or the name of its function.
 

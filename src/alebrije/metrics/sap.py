@@ -11,7 +11,7 @@ from alebrije.arrays import ArrayOrTensor, Floats, Integers
 from alebrije.errors import InputError
 from alebrije.metrics.inputs import check_classes, check_codes, check_factors
 from alebrije.metrics.record import PerFactorScore, neuron_metric
-from alebrije.probes import split_rows
+from alebrije.probes import SortedNeuron, split_rows, svm_predictions
 
 Predictor = Literal["classifier", "r2"]
 
@@ -28,11 +28,13 @@ class SeparationScore(PerFactorScore):
     title="Separated attribute predictability",
     cites="Kumar et al. 2018",
     invariances=("neuron permutation", "dtype", "device"),
+    version=2,
     also={
         "sap-r2": {
             "title": "Separated attribute predictability, R2",
             "settings": {"predictor": "r2"},
             "invariances": frozenset({"sample order", "neuron permutation", "dtype", "device"}),
+            "version": 1,
         }
     },
 )
@@ -48,7 +50,7 @@ def separated_attribute_predictability(
     ``predictor="classifier"`` is for discrete factors: the held-out accuracy of a balanced linear SVM (C = 0.01) per
     neuron and factor. ``predictor="r2"`` is the squared correlation, for ordered or continuous factors; it is 0 for a
     neuron with a variance below 1e-12. A constant code scores 0. A factor with a single value gets NaN and is left out
-    of the mean.
+    of the mean. Version 2: the SVMs are solved exactly, instead of to scikit-learn's default tolerance.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 100)
     >>> separated_attribute_predictability(factors * 10.0, factors, predictor="r2").score
@@ -77,18 +79,11 @@ def separated_attribute_predictability(
 
 def _accuracies(codes: Floats, factors: Integers, fit: Integers, test: Integers) -> Floats:
     """Held-out accuracy [L, F] of a linear SVM from each neuron to each factor."""
-    from sklearn.svm import LinearSVC
-
     accuracy = np.empty((codes.shape[1], factors.shape[1]))
+    fitted, right = np.ascontiguousarray(factors[fit].T), np.ascontiguousarray(factors[test].T)
     for i, code in enumerate(codes.T):
-        for j, factor in enumerate(factors.T):
-            if len(np.unique(factor[fit])) == 1:
-                accuracy[i, j] = (factor[test] == factor[fit[0]]).mean()
-                continue
-            # same solution as the dual problem, which visits rows in random order
-            svm = LinearSVC(C=0.01, class_weight="balanced", dual=False, random_state=0)
-            svm.fit(code[fit, None], factor[fit])
-            accuracy[i, j] = (svm.predict(code[test, None]) == factor[test]).mean()
+        neuron, new = SortedNeuron.of(code[fit]), code[test]
+        accuracy[i] = [(svm_predictions(neuron, g, new) == r).mean() for g, r in zip(fitted, right, strict=True)]
     return accuracy
 
 

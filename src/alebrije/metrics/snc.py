@@ -9,17 +9,23 @@ import numpy as np
 import scipy
 
 from alebrije.arrays import ArrayOrTensor, Floats, Integers
+from alebrije.checks import checked
 from alebrije.errors import InputError
-from alebrije.metrics.inputs import answer_like, check_codes_and_classes
+from alebrije.metrics.inputs import answer_like, check_codes_and_classes, check_rows
 from alebrije.metrics.mutual_information import equal_count_table, mutual_information
+from alebrije.metrics.reasons import which_vary
 from alebrije.metrics.record import PerFactorScore, neuron_metric
 
 Bins = Literal["classes", "gcd"]
+LEAST_ROWS = 3  # any neuron that varies fits two rows perfectly
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SingleNeuronScore(PerFactorScore):
-    """SNC by Equations 3 and 4; every array has one entry per factor."""
+    """SNC by Equations 3 and 4; every array has one entry per factor.
+
+    A factor with a single value has accuracy and chance 1, and no neuron: its alignment is -1.
+    """
 
     accuracy: Any
     chance: Any
@@ -32,10 +38,12 @@ class SingleNeuronScore(PerFactorScore):
         return float((self.accuracy - self.chance)[varied].mean())
 
 
+@checked
 def align_neurons(codes: ArrayOrTensor, factors: ArrayOrTensor) -> Any:
     """The neuron of each factor [F]: distinct neurons with the largest total mutual information (Equation 2).
 
-    Neurons are cut into as many equal-count bins as the factor has values, as for the published numbers.
+    Neurons are cut into as many equal-count bins as the factor has values, as for the published numbers. A factor with
+    a single value needs no neuron: its entry is -1.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> align_neurons(factors[:, ::-1].astype(float), factors)
@@ -46,13 +54,17 @@ def align_neurons(codes: ArrayOrTensor, factors: ArrayOrTensor) -> Any:
 
 def align(codes: Floats, factors: Integers) -> Integers:
     """`align_neurons` on checked arrays."""
-    if factors.shape[1] > codes.shape[1]:
+    varied, _ = which_vary(factors)
+    if varied.sum() > codes.shape[1]:
         raise InputError(
-            f"each factor needs its own neuron: {factors.shape[1]} factors cannot be aligned "
-            f"to {codes.shape[1]} neurons"
+            f"each factor needs its own neuron: {varied.sum()} factors cannot be aligned to {codes.shape[1]} neurons"
         )
-    information = [[mutual_information(equal_count_table(z, g, int(g.max()) + 1)) for z in codes.T] for g in factors.T]
-    return np.asarray(scipy.optimize.linear_sum_assignment(np.array(information), maximize=True)[1], dtype=np.int64)
+    alignment = np.full(len(varied), -1, dtype=np.int64)
+    if varied.any():
+        tables = [[equal_count_table(z, g, int(g.max()) + 1) for z in codes.T] for g in factors.T[varied]]
+        information = np.array([[mutual_information(table) for table in of_factor] for of_factor in tables])
+        alignment[varied] = scipy.optimize.linear_sum_assignment(information, maximize=True)[1]
+    return alignment
 
 
 @neuron_metric(
@@ -60,6 +72,7 @@ def align(codes: Floats, factors: Integers) -> Integers:
     title="Single-neuron classification",
     cites="Mahon et al. 2024, Equations 3-4",
     invariances=("sample order", "neuron permutation", "label permutation", "scaling", "dtype", "device"),
+    version=2,
 )
 def single_neuron_classification(
     codes: ArrayOrTensor, factors: ArrayOrTensor, bins: Bins = "classes", minimum_bin_size: int | None = None
@@ -70,21 +83,25 @@ def single_neuron_classification(
     published numbers. ``bins="gcd"`` follows the paper's text: the bin size is the greatest common divisor of the class
     sizes, but at least `minimum_bin_size` rows (by default a hundredth of the rows; the paper does not specify it), and
     each class gets its share of bins. Bins are matched to classes by the Hungarian method. A constant code scores 0. A
-    factor with a single value gets NaN and is left out of the mean.
+    factor with a single value gets NaN and is left out of the mean; no neuron is aligned with it (version 2). Needs at
+    least 3 rows.
 
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 50)
     >>> single_neuron_classification(factors + 0.5, factors).score
     1.0
     """
     values, classes = check_codes_and_classes(codes, factors, "single-neuron classification")
+    check_rows(values, LEAST_ROWS, "single-neuron classification")
     if bins not in ("classes", "gcd"):
         raise InputError(f"bins must be 'classes' or 'gcd', got {bins!r}")
     if minimum_bin_size is not None and minimum_bin_size < 1:
         raise InputError(f"minimum_bin_size must be at least 1, got {minimum_bin_size}")
     alignment = align(values, classes)
-    accuracy, chance = np.empty(len(alignment)), np.empty(len(alignment))
+    accuracy, chance = np.ones(len(alignment)), np.ones(len(alignment))
     least = minimum_bin_size if minimum_bin_size is not None else max(1, len(values) // 100)
     for factor, neuron in enumerate(alignment):
+        if neuron < 0:
+            continue
         sizes = np.bincount(classes[:, factor])
         quotas = np.ones(len(sizes), dtype=np.int64) if bins == "classes" else _bins_per_class(sizes, least)
         table = equal_count_table(values[:, neuron], classes[:, factor], int(quotas.sum()))

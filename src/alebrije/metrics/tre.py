@@ -134,7 +134,10 @@ def _parts(factors: ArrayOrTensor, present: ArrayOrTensor | None, rows: int) -> 
         )
     flat = given.reshape(-1, given.shape[-1])
     classes = check_classes(flat, len(flat), "TRE")
-    exists = np.ones(given.shape[:2], dtype=bool) if present is None else to_numpy(present).astype(bool)
+    exists = np.ones(given.shape[:2], dtype=bool) if present is None else to_numpy(present)
+    if exists.dtype.kind not in "biuf":
+        raise InputError(f"present must hold booleans, got dtype {exists.dtype}")
+    exists = exists.astype(bool)
     if exists.shape != given.shape[:2]:
         raise InputError(f"present must have shape {list(given.shape[:2])}, got {list(exists.shape)}")
     if not exists.any(1).all():

@@ -9,13 +9,17 @@ import torch
 import torch.nn.functional as F
 
 from alebrije.arrays import Floats, Integers
+from alebrije.probes.logistic import fit_from_sample
 from alebrije.probes.scaling import standardise
 
+MANY_ROWS = 60_000
 NEWTON_WEIGHTS = 1000  # the Hessian of at most this many weights is cheap
 
 
 def logistic_regression(codes: Floats, classes: Integers) -> Any:
     """Fit scikit-learn's `LogisticRegression` with its defaults (C = 1) to convergence.
+
+    More than MANY_ROWS rows are fitted with the same loss by `fit_from_sample`, several times as fast.
 
     >>> codes = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> logistic_regression(codes, np.array([0, 0, 1, 1])).predict(codes).tolist()
@@ -25,6 +29,10 @@ def logistic_regression(codes: Floats, classes: Integers) -> Any:
 
     weights = (codes.shape[1] + 1) * len(np.unique(classes))
     varied = bool((codes != codes[0]).any())  # newton-cholesky warns where all codes are equal
+    if varied and weights <= NEWTON_WEIGHTS and len(codes) > MANY_ROWS:
+        fitted = fit_from_sample(codes, classes)
+        if fitted is not None:
+            return fitted
     solver = "newton-cholesky" if varied and weights <= NEWTON_WEIGHTS else "lbfgs"
     return LogisticRegression(solver=solver, max_iter=1000).fit(codes, classes)
 

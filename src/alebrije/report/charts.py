@@ -254,6 +254,8 @@ def hinton_figure(
         if edge > 0.02:
             axes.add_patch(Rectangle((neuron - edge / 2, factor - edge / 2), edge, edge, color=INK, linewidth=0))
     for factor, neuron in enumerate(alignment):
+        if neuron < 0:
+            continue
         axes.add_patch(
             Rectangle((neuron - 0.47, factor - 0.47), 0.94, 0.94, fill=False, edgecolor=ACCENT, linewidth=1.8)
         )

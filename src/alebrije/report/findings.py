@@ -20,6 +20,7 @@ from alebrije.studies.commands import derived_command, noted_commands
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import trained_on
 from alebrije.studies.references import REFERENCES
+from alebrije.studies.untrained import architecture, kind_of_twin
 
 Labels = Mapping[str, Any]
 
@@ -115,6 +116,7 @@ class Findings:
     all: tuple[Finding, ...]
     older: int  # results replaced by later ones with the same labels
     commands: Mapping[str, tuple[str, ...]]
+    twins: tuple[Finding, ...] = ()  # of untrained twins, which are yardsticks and not models
 
     @property
     def studies(self) -> tuple[str, ...]:
@@ -127,7 +129,8 @@ class Findings:
         names = dict.fromkeys(finding.model for finding in self.all if finding.model)
         labels = {finding.model: finding.get("model") for finding in self.all}
         known = {str(finding.get("model")) for finding in self.all}
-        lost = dict.fromkeys(str(result.cell.labels.get("model") or "") for result in self.failed)
+        models = [result.cell.labels for result in self.failed if kind_of_twin(result.cell) is None]
+        lost = dict.fromkeys(str(labels.get("model") or "") for labels in models)
         names |= {name: None for name in lost if name and name not in known}
         return tuple(sorted(names, key=lambda name: _rank(labels.get(name, name))))
 
@@ -145,6 +148,18 @@ class Findings:
     def of(self, study: str, model: str | None = None) -> list[Finding]:
         """The findings of a study, for one model or all."""
         return [finding for finding in self.all if finding.study == study and model in (None, finding.model)]
+
+    def twins_of(self, finding: Finding) -> list[Finding]:
+        """The findings of the untrained twins of a model in the study of a finding."""
+        subject = finding.results[0].cell.inputs.get("subject")
+        if not isinstance(subject, Mapping):
+            return []
+        own = digest(architecture(subject))
+        return [
+            twin for twin in self.twins
+            if twin.study == finding.study and isinstance(of := twin.results[0].cell.inputs.get("subject"), Mapping)
+            and digest(of.get("of")) == own
+        ]  # fmt: skip
 
     def failures(self, study: str, model: str) -> int:
         """How many cells of a model failed. Models that share a name are counted together."""
@@ -201,9 +216,10 @@ def _findings(
         results=tuple(done),
         failed=tuple(result for result in without_superseded_failures(everything) if result.status == "failed"),
         problems=problems,
-        all=tuple(sorted(found, key=_order)),
+        all=tuple(sorted((one for one in found if kind_of_twin(one.results[0].cell) is None), key=_order)),
         older=len(whole) - len(latest),
         commands=noted_commands(folder),
+        twins=tuple(one for one in found if kind_of_twin(one.results[0].cell) is not None),
     )
 
 

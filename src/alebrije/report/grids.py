@@ -27,6 +27,7 @@ class ScoreWords:
     """
 
     baselines: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()  # shown beside the published numbers only
     note: Callable[[Sequence[str]], str] = lambda metrics: ""
     small_print: Callable[[Finding, str], str] = lambda finding, metric: ""
 
@@ -34,7 +35,8 @@ class ScoreWords:
 def score_grids(findings: Findings, study: str, words: ScoreWords) -> list[ReportTable]:
     """One table for each family of values. Rows are findings; columns are labels and metrics."""
     grids = []
-    for number, (metrics, family) in enumerate(_families(findings.of(study)), 1):
+    for number, (every, family) in enumerate(_families(findings.of(study)), 1):
+        metrics = [metric for metric in every if metric not in words.hidden]
         labels = _labels(family)
         rows = [
             tuple(

@@ -18,10 +18,13 @@ from alebrije.report.charts import as_inline_svg, as_pdf, as_svg_file, laid_out
 from alebrije.report.findings import Findings
 from alebrije.report.parts import Chart, Gallery, Section, short
 from alebrije.report.verdict import CHANCE_RULE, NO_BREAK, SIGNS, Verdict, listed
+from alebrije.report.yardsticks import YARDSTICK_RULE
 from alebrije.results import Result
 from alebrije.results.formats import visible
 from alebrije.studies.references import REFERENCES
 
+_UNKNOWN = "training data unknown to alebrije"
+_INDENT = " " * 17  # of the text of a verdict in a terminal
 _MOST_FAILURES = 200  # listed one by one
 _TRY_OUT = "The size tiny is a try-out: it shows that everything runs, and its scores are rough."
 
@@ -76,14 +79,14 @@ def write_page(findings: Findings, sections: Sequence[Section], out: str | Path)
     return path
 
 
-def in_words(verdicts: Mapping[str, Mapping[str, Verdict]]) -> str:
-    """Verdicts by model and instrument as text for a terminal."""
+def in_words(findings: Findings, verdicts: Mapping[str, Mapping[str, Verdict]]) -> str:
+    """Verdicts by model and instrument, and what each model was trained on, as text for a terminal."""
     lines = []
     for model, by_study in verdicts.items():
-        lines += ["", visible(model)]
+        lines += ["", f"{visible(model)} ({visible(_about(findings, model))})"]
         for study, verdict in by_study.items():
-            head = f"  {study:<12} {verdict.sign} {verdict.word:<13} "
-            text = textwrap.fill(verdict.unbroken, 118, initial_indent=head, subsequent_indent=" " * len(head))
+            lines.append(f"  {study:<12} {verdict.sign} {verdict.word}")
+            text = textwrap.fill(verdict.unbroken, 118, initial_indent=_INDENT, subsequent_indent=_INDENT)
             lines.append(text.replace(NO_BREAK, " "))
     return "\n".join(lines).strip("\n")
 
@@ -135,7 +138,7 @@ def page_html(findings: Findings, sections: Sequence[Section]) -> str:
         instruments=[(section.name, section.title) for section in sections if section.verdicts],
         sections=sections,
         rules=[(section.title, section.rule) for section in sections if section.rule],
-        chance_rule=CHANCE_RULE,
+        shared_rules=(CHANCE_RULE, YARDSTICK_RULE),
         signs=SIGNS,
         svg=_InlineSvg(),
         short=short,
@@ -186,11 +189,13 @@ def _head(findings: Findings) -> Head:
         failures=failures,
         failed=len(findings.failed),
         damaged=tuple(visible(str(problem)) for problem in findings.problems),
-        scope=_scope(sizes, worlds),
+        scope=scope(findings),
     )
 
 
-def _scope(sizes: Sequence[str], worlds: Sequence[str]) -> str:
+def scope(findings: Findings) -> str:
+    """Sizes and worlds, in a sentence."""
+    sizes, worlds = findings.label_values("size"), findings.label_values("world")
     parts = [f"size {listed(sizes)}"] if sizes else []
     parts += [f"worlds {listed([short(world, 40) for world in worlds])}"] if worlds else []
     text = f"Computed at {', '.join(parts)}." if parts else ""
@@ -260,7 +265,7 @@ def _about(findings: Findings, model: str) -> str:
     if str(own[0].get("model") if own else model) in REFERENCES:
         return f"reference: {REFERENCES[str(own[0].get('model') if own else model)]}"
     trained = list(dict.fromkeys(finding.trained_on for finding in own if finding.trained_on))
-    return f"trained on {listed(trained[:3])}{' and others' if len(trained) > 3 else ''}" if trained else ""
+    return f"trained on {listed(trained[:3])}{' and others' if len(trained) > 3 else ''}" if trained else _UNKNOWN
 
 
 def _tested_on(findings: Findings, study: str, model: str) -> str:

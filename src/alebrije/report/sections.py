@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -13,7 +14,7 @@ from alebrije.report.charts import Bar
 from alebrije.report.findings import Finding, Findings
 from alebrije.report.grids import ScoreWords, published_grid, score_grids
 from alebrije.report.parts import MOST_SIDE, Gallery, ReportTable, Shot, Strip, short, slug
-from alebrije.report.verdict import NOT_REQUESTED, Verdict, listed, over_settings
+from alebrije.report.verdict import JUDGED, NOT_REQUESTED, Verdict, listed, over_settings
 from alebrije.results import Estimate
 from alebrije.sheets.sheet import picture_of
 
@@ -38,9 +39,11 @@ def verdicts_of(
         failures = findings.failures(study, model)
         if own:
             verdict = judge(own)
+            tiny = {finding.get("size") for finding in own} == {"tiny"}
+            verdict = replace(verdict, try_out=tiny and verdict.mark in JUDGED)
             if failures:
                 text = verdict.text.replace(NOT_REQUESTED, "which was not computed")
-                verdict = Verdict(verdict.mark, f"{text} {_failed(failures)}")
+                verdict = replace(verdict, text=f"{text} {_failed(failures)}")
         elif failures:
             verdict = Verdict("failed", _failed(failures))
         else:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from alebrije.report.thresholds import THRESHOLDS
 from alebrije.results import Estimate
 
-Mark = Literal["good", "partly", "chance", "failed", "none"]
+Mark = Literal["good", "partly", "below", "yardstick", "chance", "failed", "none"]
 
-MARGIN = 0.05  # a score at most this far above chance counts as chance, whatever its interval
+MARGIN = THRESHOLDS["margin"].value
+TRY_OUT = "try-out"  # what a verdict at the size tiny is
 CHANCE_RULE = f"Chance: the 95 % interval contains chance, or the score is at most {MARGIN:g} above it."
 NOT_REQUESTED = "which was not requested"
 NO_BREAK = "\N{NO-BREAK SPACE}"
+JUDGED: tuple[Mark, ...] = ("good", "partly", "below", "chance")
 SIGNS: Mapping[Mark, tuple[str, str]] = {
     "good": ("●", "good"),
     "partly": ("◐", "partly"),
+    "below": ("◌", "no better than a yardstick"),
+    "yardstick": ("◇", "yardstick"),
     "chance": ("○", "chance"),
     "failed": ("✕", "failed"),
     "none": ("-", "no verdict"),
@@ -27,10 +33,15 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 @dataclass(frozen=True)
 class Verdict:
-    """A mark and a sentence or two that explain it."""
+    """A mark and a few sentences that explain it.
+
+    `than` names what a model marked "below" is no better than. A `try_out` was computed at the size tiny.
+    """
 
     mark: Mark
     text: str
+    than: str = ""
+    try_out: bool = False
 
     @property
     def sign(self) -> str:
@@ -39,8 +50,9 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The mark as a word."""
-        return SIGNS[self.mark][1]
+        """The mark in words."""
+        word = f"no better than {self.than}" if self.than else SIGNS[self.mark][1]
+        return f"{word} ({TRY_OUT})" if self.try_out else word
 
     @property
     def unbroken(self) -> str:
@@ -82,12 +94,21 @@ def no_verdict(needed: str, reason: str | None = None, about: str = "") -> Verdi
 
 
 def over_settings(estimates: Sequence[Estimate]) -> Estimate | None:
-    """The mean over several settings, without an interval; a single estimate keeps its interval."""
+    """The mean over several settings; its interval, if each has one, adds their half-widths as independent errors.
+
+    >>> over_settings([Estimate(0.5, low=0.2, high=0.8), Estimate(0.7, low=0.3, high=1.1)])
+    Estimate(value=0.6, standard_error=None, low=0.35, high=0.85, n=None, spread=None, left_out=0, reason=None)
+    """
     known = [one for one in estimates if one.value is not None]
     values = [one.value for one in known if one.value is not None]
     if len(known) < 2:
         return known[0] if known else None
-    return Estimate(statistics.fmean(values))
+    mean = statistics.fmean(values)
+    halves = [(one.high - one.low) / 2 for one in known if one.low is not None and one.high is not None]
+    if len(halves) < len(known):
+        return Estimate(mean)
+    half = math.hypot(*halves) / len(halves)
+    return Estimate(mean, low=mean - half, high=mean + half)
 
 
 def means_over(settings: int, more: str = "") -> str:
@@ -102,6 +123,16 @@ def rounded(score: float) -> str:
     ('0.85', '0.00')
     """
     return f"{round(score, 2) + 0.0:.2f}"  # adding 0 turns -0 into 0
+
+
+def signed(difference: float) -> str:
+    """A difference with two decimals and its sign.
+
+    >>> signed(0.128), signed(-0.002)
+    ('+0.13', '0.00')
+    """
+    text = rounded(difference)
+    return f"+{text}" if round(difference, 2) > 0 else text
 
 
 def percent(share: float) -> str:

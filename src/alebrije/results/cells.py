@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import re
 import sys
@@ -11,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import numpy as np
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -23,9 +25,10 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from alebrije import __version__
-from alebrije.errors import InputError
+from alebrije.errors import InputError, plain
 from alebrije.results.canonical_json import digest, exact_json_value, json_value
 from alebrije.results.scores import LONGEST, details
 
@@ -39,8 +42,21 @@ RESERVED = ("study", "metric", "value", "standard_error", "low", "high", "n", "s
 
 TRUSTED = "trusted"  # validation context of a file whose checksum is right: its values need no conversion
 
+LARGEST = 1e150  # of a number in a value: its square is finite
+
+
+def _number(value: Any) -> Any:
+    """A number as it is; pydantic would take true for 1, and a huge one would overflow in tables and charts."""
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        raise PydanticCustomError("number", "must be a number, not {value}", {"value": repr(value)})
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number), Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+End = Annotated[float, BeforeValidator(_number)]  # of a range or an interval, which may be infinite
+Plain = Annotated[str, AfterValidator(plain)]  # may come from other people's code
 Label = str | bool | int | float | None
-Range = tuple[float | None, float | None]
+Range = tuple[End | None, End | None]
 
 _LABEL = re.compile(r"[^\W\d][\w.-]*")  # a label's name is also a column and a name in queries
 _LONGEST_TRACEBACK = 20_000  # characters; the end matters most
@@ -130,29 +146,29 @@ class Cell(Strict):
         return hash(self.key)
 
     def __str__(self) -> str:
-        return " ".join([self.study, *(f"{name}={label}" for name, label in self.labels.items())])
+        return plain(" ".join([self.study, *(f"{name}={label}" for name, label in self.labels.items())]))
 
 
 class ScoreInterval(Strict):
     """A 95 % interval of a score, and how it was computed."""
 
-    low: float
-    high: float
+    low: End
+    high: End
     method: str = ""
 
 
 class Value(Strict):
     """One number of a result. NaN and infinity are stored as null, and `reason` says why.
 
-    >>> Value(score=0.5).score, Value(score=math.nan).reason
+    >>> Value(score=0.5).score, Value(score=float("nan")).reason
     (0.5, 'the score is nan')
     """
 
-    score: float | None
-    reason: str | None = None
-    standard_error: float | None = None
+    score: Number | None
+    reason: Plain | None = None
+    standard_error: Number | None = None
     interval: ScoreInterval | None = None
-    spread_reason: str | None = None  # why there is no interval or standard error
+    spread_reason: Plain | None = None  # why there is no interval or standard error
     direction: Literal["higher", "lower"] | None = None
     range: Range = (None, None)  # null where it is unbounded
     details: dict[str, Any] = {}
@@ -193,6 +209,8 @@ class Value(Strict):
     def _null_has_reason(self) -> Value:
         if self.score is None and not self.reason:
             raise InputError("a null score needs a reason")
+        if self.interval is not None and (_not_finite(self.interval.low) or _not_finite(self.interval.high)):
+            raise InputError("the interval is huge: low and high must be numbers that tables and charts can show")
         return self
 
     @classmethod
@@ -235,8 +253,8 @@ class Result(Strict):
     key: str = Field(default_factory=lambda fields: fields["cell"].key)
     status: Literal["done", "failed"]
     values: dict[str, Value] = {}
-    traceback: str | None = None
-    seconds: float = Field(ge=0, allow_inf_nan=False)
+    traceback: Plain | None = None
+    seconds: Number = Field(ge=0)
     machine: Machine
     created: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
 
@@ -278,7 +296,9 @@ class Result(Strict):
 
 
 def _not_finite(value: Any) -> bool:
-    return hasattr(value, "__float__") and not isinstance(value, str) and not math.isfinite(float(value))
+    if not hasattr(value, "__float__") or isinstance(value, str):
+        return False
+    return not abs(float(value)) <= LARGEST  # also for NaN
 
 
 def _leaves(value: Any) -> int:

@@ -11,11 +11,12 @@ from alebrije.results.cells import RESERVED
 from alebrije.results.estimates import Estimate, difference, includes_zero
 from alebrije.results.formats import Row
 from alebrije.results.merge import latest_results
-from alebrije.results.published import Published, published_for
+from alebrije.results.published import Published, published_for, published_models
 from alebrije.results.store import Store
 from alebrije.results.tables import SEED, ResultTable, result_table
 
 PUBLISHED = "published"
+_SETTING = ("world", "corpus", "rule", "alpha", "setting", "feature")  # labels of what a model is examined on
 SIZE = "size"  # the label of a study's size; only "paper" matches the published setting
 
 
@@ -27,7 +28,10 @@ def compare(
     """A table with one row per metric and set of labels, averaged over seeds, and one column per run.
 
     The other runs are compared with the first, and with `published` each run with the published number for the same
-    labels. `within` says whether the 95 % interval of the difference (Welch's t over seeds) includes zero; it is empty
+    labels. A model without such a number stays, and the papers' models in the same setting follow, with the differences
+    of the protocol among their `notes`.
+
+    `within` says whether the 95 % interval of the difference (Welch's t over seeds) includes zero; it is empty
     if neither side has a spread. If several published numbers match, `source` lists them and none is chosen.
     """
     means = {name: _means(store, query) for name, store in _named_stores(stores).items()}
@@ -44,8 +48,14 @@ def compare(
     for other in others:
         columns += _differences(rows.values(), other, first)
     if published:
+        unmatched = []
         for line in rows.values():
-            line |= _published_beside(line, labels)
+            beside = _published_beside(line, labels)
+            line |= beside
+            unmatched += [] if beside else [line]
+        for line in unmatched:
+            for theirs in _published_models(line, labels):
+                rows.setdefault(tuple(sorted((name, str(cell)) for name, cell in theirs.items())), theirs)
         columns.append(PUBLISHED)
         for name in runs:
             columns += _differences(rows.values(), name, PUBLISHED)
@@ -111,6 +121,18 @@ def _published_beside(row: Row, labels: Sequence[str]) -> dict[str, Any]:
     if row.get(SIZE) not in (None, "paper"):
         notes.append(f"our size is {row[SIZE]!r}, not the paper's")
     return {PUBLISHED: first.estimate, "source": f"{first.paper}, {first.source}", "notes": "; ".join(notes)}
+
+
+def _published_models(row: Row, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each model that the papers report in the setting of a row of ours."""
+    setting = {name: row[name] for name in labels if name not in ("study", "metric")}
+    shared = {name: row.get(name) for name in ("study", "metric", *_SETTING) if name in labels}
+    rows = []
+    for number in published_models(setting, str(row["metric"])):
+        theirs = {name: number.row.get(name) for name in ("variant", "train_set") if name in labels}
+        about = {"source": f"{number.paper}, {number.source}", "notes": "; ".join(number.notes)}
+        rows.append({**shared, **theirs, "model": number.row["model"], PUBLISHED: number.estimate, **about})
+    return rows
 
 
 def _described(number: Published) -> str:

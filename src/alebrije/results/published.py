@@ -6,7 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from alebrije.suggest import did_you_mean
 
 PublishedCell = str | float | None
 PublishedRow = Mapping[str, PublishedCell]
+_ABOUT_MODELS = {"model", "variant", "train_set", "trained_on"}  # labels that tell models apart, not settings
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,49 @@ def published_for(labels: Mapping[str, Any], metric: str) -> list[Published]:
                 rows = (row for row in published(link.table) if _row_matches(link, row, ours))
                 matches += [_convert(link, row) for row in rows if row[link.value] is not None]
     return matches
+
+
+def published_models(labels: Mapping[str, Any], metric: str) -> list[Published]:
+    """The papers' numbers for all their models in the setting of these labels, in our unit.
+
+    The notes say where the setting of these labels differs from the paper's.
+
+    >>> snc = published_models({"model": "mine", "world": "dsprites", "size": "small"}, "SNC")
+    >>> sorted((number.value, number.row["model"]) for number in snc)[-1]
+    (0.413, 'beta-TCVAE')
+    >>> snc[0].notes
+    ("our size is 'small', not the paper's",)
+    """
+    setting = {name: value for name, value in labels.items() if name not in _ABOUT_MODELS} | {"metric": metric}
+    found = []
+    for link in LINKS:
+        columns = {column: names for column, names in link.columns.items() if not _ABOUT_MODELS & set(names)}
+        ours = {column: _our_label(link, column, setting) for column in columns}
+        needed = (ours[column] is not None for column in link.needs if column in columns)
+        known_metric = _normalise(metric) in map(_normalise, link.metrics)
+        if known_metric and "model" in link.columns and all(needed):
+            notes = _protocol_differences(link, labels, ours)
+            rows = (row for row in published(link.table) if _row_matches(link, row, ours))
+            numbers = (_convert(link, row) for row in rows if row[link.value] is not None)
+            found += [replace(number, notes=(*number.notes, *notes)) for number in numbers]
+    return found
+
+
+def _protocol_differences(link: Link, labels: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """How the setting of our labels differs from that of a published table, in words."""
+    notes = []
+    if labels.get("size") not in (None, "paper"):
+        notes.append(f"our size is {labels['size']!r}, not the paper's")
+    for name, theirs in link.assumes.items():
+        if labels.get(name) not in (None, theirs):
+            notes.append(f"our {name.replace('_', ' ')}: {labels[name]}, the paper's: {theirs}")
+    if labels.get("drawn_by") == "head":
+        notes.append("a head draws our images from frozen codes; the paper's models predict by themselves")
+    for column, names in link.columns.items():
+        own = next((labels[name] for name in names if labels.get(name) is not None), None)
+        if column in ("dataset", "environment") and own is not None and _normalise(own) != _normalise(ours.get(column)):
+            notes.append(f"our {own} is a rendering of {ours[column]}")
+    return notes
 
 
 def _labels_suffice(link: Link, ours: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:

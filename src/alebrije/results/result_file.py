@@ -42,8 +42,7 @@ def load_result(text: bytes) -> Result:
         raise InputError(
             f"was written by a newer alebrije: its schema version is {number}, this version reads up to {RESULT_SCHEMA}"
         )
-    content.pop("checksum", None)
-    if number >= FIRST_WITH_CHECKSUM:
+    if content.pop("checksum", None) is not None or number >= FIRST_WITH_CHECKSUM:
         start = _START.match(text)
         if start is None or start[1].decode() != _checksum(text[start.end() :]):
             raise InputError("was changed after it was written: the checksum does not match")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from alebrije.atomic import explain_write_errors, write_atomically
 from alebrije.errors import InputError
+from alebrije.files import RECORDS, read_bytes
 from alebrije.results.cells import Cell, Result
 from alebrije.results.result_file import dump_result, load_result
 
@@ -88,11 +89,13 @@ class Store:
                 return kept
             if result.status == "failed":
                 path = self.folder / file_name(cell, FAILED)
-                if path.exists() and not self._is_valid(path):
+                if os.path.lexists(path) and not self._is_valid(path):
                     _set_aside(path)
                 write_atomically(path, text)
                 return self._get(cell, warn=False) or result
             path = self.folder / file_name(cell)
+            if os.path.lexists(path) and not path.is_file():  # a pipe, a folder, a link to a device
+                _set_aside(path)
             write_atomically(path, text, replace=False)
             if self._is_valid(path):  # ours, or from another process that was first
                 stored = self._open(path)
@@ -156,11 +159,13 @@ class Store:
 
     def _open(self, path: Path) -> Result:
         try:
-            result = load_result(path.read_bytes())
+            result = load_result(read_bytes(path, RECORDS))
         except FileNotFoundError:
             raise
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}") from error
+        except InputError as error:
+            raise InputError(str(error).removeprefix(f"{path}: ")) from error
         if _key_in(path) != result.key[:_KEY] or path.name.endswith(FAILED) != (result.status == "failed"):
             raise InputError("contains a result that does not match the file name; was it renamed?")
         return result
@@ -212,9 +217,14 @@ def _rank(result: Result) -> tuple[bool, float]:
 
 
 def _set_aside(path: Path) -> None:
-    """Give a damaged file a second name, so that it stays when the first is overwritten."""
+    """Give a damaged file a second name, so that it stays when the first is overwritten; rename anything else."""
     for number in range(1, 1000):
         aside = path.with_name(f"{path.name}{SET_ASIDE}-{number}")
+        if not path.is_file():
+            if not os.path.lexists(aside):
+                os.rename(path, aside)
+                return
+            continue
         try:
             os.link(path, aside)
         except FileExistsError:

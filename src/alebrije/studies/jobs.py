@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import statistics
 import threading
 import time
@@ -20,14 +22,16 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import ThreadpoolController
 
 from alebrije.errors import InputError
+from alebrije.imports import first_line
 from alebrije.results import Cell, Result, Store, Value
 from alebrije.results.canonical_json import digest
 
 if TYPE_CHECKING:
-    from alebrije.adapters import Encoder
+    from alebrije.studies.model import Model
 
 Backend = Literal["local", "ray"]
 Progress = Callable[[int, int, Cell, float], object]  # cells done, cells in all, the last cell, seconds left
+_RAY_SECONDS = 10  # to wait for the first answer of a cluster
 _POLL_SECONDS = 0.5  # between looks for results that other machines have stored
 
 
@@ -41,7 +45,7 @@ class Job:
 
     cell: Cell
     work: Callable[[], Mapping[str, Value | float]]
-    encoder: Encoder | None = None  # a user's model, to be prechecked
+    model: Model | None = None  # what is examined; None for a cell about several models
     pixels: int | None = None  # side of the images that it is shown
 
 
@@ -220,7 +224,23 @@ def _lost_workers(backend: Backend) -> tuple[type[BaseException], ...]:
             "the backend ray needs the package ray; install it with: pip install 'alebrije[cluster]'"
         ) from None
     register_ray()  # type: ignore[no-untyped-call, unused-ignore]
+    _start_ray()
     return (RayError,)
+
+
+def _start_ray() -> None:
+    """Connect to the cluster, or start one on this machine; an InputError if neither works."""
+    import ray  # type: ignore[import-not-found, unused-ignore]
+
+    if ray.is_initialized():
+        return
+    address = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", os.environ.get("RAY_ADDRESS", ""))
+    try:
+        if address:  # Ray itself would try for minutes
+            socket.create_connection((address[1], int(address[2])), _RAY_SECONDS).close()
+        ray.init()
+    except Exception as error:  # Ray has errors of many kinds
+        raise InputError(f"--backend ray: no Ray cluster can be reached or started ({first_line(error)})") from error
 
 
 def _apart(job: Job, folder: Path, parent: int) -> Result:

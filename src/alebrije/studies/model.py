@@ -185,9 +185,8 @@ def trained_on(world: str, rule: str | None, alpha: float | None) -> str:
 
 def plan_of(model: Model) -> Plan | None:
     """The plan that a model was or will be trained by; None for references and for models trained elsewhere."""
-    if isinstance(model, TrainedModel):
-        return model.plan
-    return model.encoder.plan if isinstance(model, LoadedModel) else None
+    plan = model.encoder.plan if isinstance(model, LoadedModel) else getattr(model, "plan", None)
+    return plan if isinstance(plan, Plan) else None
 
 
 def user_encoder(model: Model) -> Encoder | None:

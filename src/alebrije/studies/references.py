@@ -159,6 +159,11 @@ def reference(name: str, pixels: int | None = None) -> Model:
     return makers[name]()
 
 
+def is_pixels(model: Model) -> bool:
+    """Whether a model is the reference `pixels`."""
+    return isinstance(model, Pixels)
+
+
 def with_pixels(model: Model, pixels: int) -> Model:
     """The same model; the reference `pixels` gets this size unless it has one."""
     return replace(model, size=pixels) if isinstance(model, Pixels) and model.size is None else model

@@ -38,6 +38,7 @@ class Request:
     seeds: int | None = None  # how often each model is trained, with seeds from 0
     device: str = "cpu"
     only_loaded: bool = False  # examine `loaded` and nothing else
+    yardsticks: bool = False  # `loaded` are yardsticks of models that another request examines
 
     def wants(self, metric: str) -> bool:
         """Whether a value is to be computed."""

@@ -7,9 +7,10 @@ from alebrije.errors import DivergedError
 from alebrije.train.checkpoint import checkpoints, load_weights
 from alebrije.train.loop import train
 from alebrije.train.options import RunOptions
+from alebrije.train.preloading import preload
 from alebrije.train.recipe import Recipe
 from alebrije.train.scene_sets import AllImages, Images, TaskEpisodes, TaskSources
-from alebrije.train.sources import PreloadedSource, StreamedSource, preload
+from alebrije.train.sources import PreloadedSource, StreamedSource
 
 __all__ = [
     "AllImages",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -13,32 +15,67 @@ from alebrije.metrics import (
     labels_from_masks,
 )
 from alebrije.models import Batch
+from alebrije.scenes import Scenes
 from alebrije.train.loop import TrainingCheck
+from alebrije.train.options import PreloadProgress
 from alebrije.train.plan import Plan
-from alebrije.train.scene_sets import Images, Part, TaskEpisodes, TaskSources
-from alebrije.train.sources import to_float
+from alebrije.train.scene_sets import Images, Part, SceneSet, TaskEpisodes, TaskSources
+from alebrije.train.sources import join_batches, rendered_pieces, to_float
 
 CHECK_BATCH = 64
+_PARTS: tuple[Part, Part] = ("validation", "test")
 
 
-def training_check(plan: Plan, count: int, device: torch.device) -> TrainingCheck | None:
-    """Return the check of a plan's model on `count` items: prediction errors, or reconstruction errors and grouping."""
+def training_check(
+    plan: Plan, count: int, device: torch.device, progress: PreloadProgress | None = None
+) -> TrainingCheck | None:
+    """Return the check of a plan's model on `count` items: prediction errors, or reconstruction errors and grouping.
+
+    `progress` is called while its images are rendered.
+    """
     if plan.predicts:
-        inside, outside = (_episodes(plan, part, count, device) for part in ("validation", "test"))
+        inside, outside = (_rendered(_episodes(plan, part), count, device, progress) for part in _PARTS)
         return lambda model: _prediction_scores(model, inside, outside)
     if not plan.record.reconstructs:
         return None
     scene_set = plan.scene_set("validation")
     assert isinstance(scene_set, (Images, TaskSources))
-    frames = scene_set.world.render(scene_set.scenes(0, count), plan.size, device)
-    masks = frames.masks if plan.record.has_slots else None
-    return lambda model: _reconstruction_scores(model, frames.images, masks)
+    frames = _rendered(_WithMasks(scene_set, plan.size), count, device, progress)
+    masks = frames["masks"] if plan.record.has_slots else None
+    return lambda model: _reconstruction_scores(model, frames["images"], masks)
 
 
-def _episodes(plan: Plan, part: Part, count: int, device: torch.device) -> Batch:
+@dataclass(frozen=True)
+class _WithMasks:
+    """Images with their masks."""
+
+    images: Images | TaskSources
+    size: int
+
+    def scenes(self, first: int, count: int) -> Scenes:
+        """Return scenes `first` to `first + count`."""
+        return self.images.scenes(first, count)
+
+    def render(self, scenes: Scenes, device: torch.device) -> Batch:
+        """Render scenes as uint8 images, with masks."""
+        frames = self.images.world.render(scenes, self.size, device)
+        return {"images": frames.images, "masks": frames.masks}
+
+
+def _episodes(plan: Plan, part: Part) -> TaskEpisodes:
     scene_set = plan.scene_set(part)
     assert isinstance(scene_set, TaskEpisodes)
-    return scene_set.render(scene_set.scenes(0, count), device)
+    return scene_set
+
+
+def _rendered(scene_set: SceneSet, count: int, device: torch.device, progress: PreloadProgress | None) -> Batch:
+    """Return the first `count` items, rendered a few at a time."""
+    pieces = []
+    for piece, done in rendered_pieces(scene_set, scene_set.scenes(0, count), count, device):
+        pieces.append(piece)
+        if progress is not None:
+            progress(done, count)
+    return join_batches(pieces)
 
 
 def _prediction_scores(model: nn.Module, inside: Batch, outside: Batch) -> dict[str, float]:

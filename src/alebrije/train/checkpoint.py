@@ -1,7 +1,8 @@
 """Checkpoints: the state of a run after a step, written completely or not at all, without pickles.
 
 A run folder holds `checkpoints/step-000001000/` with `weights.safetensors` (the model), `progress.safetensors` (the
-optimizer and random states) and `step.json`. The last two checkpoints are kept, and those at multiples of `keep_every`.
+optimizer and random states) and `step.json` (their checksums). The last two checkpoints are kept, and those at
+multiples of `keep_every`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from alebrije.atomic import drop_leftovers, explain_write_errors, new_folder, remove_folder
+from alebrije.data.checked_arrays import FileRecord, check_file, file_record
 from alebrije.errors import InputError
+from alebrije.files import WEIGHTS, check_regular, read_json
 from alebrije.train.flat_optimizer import FlatOptimizer
+
+_WEIGHTS, _PROGRESS, _STEP = "weights.safetensors", "progress.safetensors", "step.json"
+_PLAN = "../../run.json"  # of the run
+_ADVICE = "remove its folder to continue from the previous checkpoint"
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -40,10 +48,12 @@ def save_checkpoint(
         if path not in checkpoints(folder):
             shutil.rmtree(path, ignore_errors=True)  # the rest of a damaged checkpoint
         with new_folder(path) as part:
-            save_file(_portable(model.state_dict()), part / "weights.safetensors")
+            save_file(_portable(model.state_dict()), part / _WEIGHTS)
             progress = _optimizer_state(model, optimizer) | {"random": random_states}
-            save_file(_portable(progress), part / "progress.safetensors")
-            (part / "step.json").write_text(json.dumps({"step": step}) + "\n")
+            save_file(_portable(progress), part / _PROGRESS)
+            files = {_WEIGHTS: part / _WEIGHTS, _PROGRESS: part / _PROGRESS, _PLAN: folder / "run.json"}
+            records = {name: file_record(file).model_dump() for name, file in files.items() if file.is_file()}
+            (part / _STEP).write_text(json.dumps({"step": step, "files": records}) + "\n")
     for old in checkpoints(folder)[:-2]:
         if not keep_every or step_of(old) % keep_every:
             remove_folder(old)
@@ -52,8 +62,10 @@ def save_checkpoint(
 
 
 def load_weights(path: Path, model: nn.Module) -> None:
-    """Load the weights of a checkpoint into a model."""
-    weights = _read(path / "weights.safetensors")
+    """Load the weights of a checkpoint into a model, if neither they nor the plan of the run have changed."""
+    weights = _read(path, _WEIGHTS)
+    if (path / _PLAN).exists() and (plan := _records(path).get(_PLAN)) is not None:
+        check_file((path / _PLAN).resolve(), plan)
     try:
         missing, unexpected = model.load_state_dict(weights, strict=False)
     except RuntimeError:
@@ -66,16 +78,37 @@ def load_weights(path: Path, model: nn.Module) -> None:
 def load_checkpoint(path: Path, model: nn.Module, optimizer: FlatOptimizer) -> tuple[int, Tensor]:
     """Load a checkpoint into model and optimizer; return the step and the random states."""
     load_weights(path, model)
-    stored = _read(path / "progress.safetensors")
+    stored = _read(path, _PROGRESS)
     states: dict[nn.Parameter, dict[str, Tensor]] = {}
     for name, weight in model.named_parameters():
         if state := {key.split("/")[0]: stored[key] for key in stored if key.partition("/")[2] == name}:
             states[weight] = state
     optimizer.load_states(states)
     try:
-        return int(json.loads((path / "step.json").read_text())["step"]), stored["random"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({error!r}); remove it to continue from the previous checkpoint") from None
+        return int(_step_file(path)["step"]), stored["random"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from None
+
+
+def _step_file(path: Path) -> dict[str, Any]:
+    try:
+        return dict(read_json(path / _STEP))
+    except (OSError, ValueError, TypeError) as error:
+        raise _damaged(path, error) from None
+
+
+def _records(path: Path) -> dict[str, FileRecord]:
+    """Sizes and checksums of the files of a checkpoint, by name; older checkpoints have none."""
+    try:
+        return {name: FileRecord(**record) for name, record in _step_file(path).get("files", {}).items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    if isinstance(error, InputError):
+        return error
+    return InputError(f"{path} is damaged ({type(error).__name__}); {_ADVICE}")
 
 
 def _optimizer_state(model: nn.Module, optimizer: FlatOptimizer) -> dict[str, Tensor]:
@@ -89,9 +122,13 @@ def _portable(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def _read(checkpoint: Path, name: str) -> dict[str, Tensor]:
+    path, record = checkpoint / name, _records(checkpoint).get(name)
     try:
+        check_regular(path, WEIGHTS)
+        if record is not None:
+            check_file(path, record)
         return load_file(path)
-    except (SafetensorError, OSError) as error:
-        advice = "remove its folder to continue from the previous checkpoint"
-        raise InputError(f"{path} cannot be read: {error}; {advice}") from None
+    except (SafetensorError, OSError, InputError) as error:
+        fault = str(error).removeprefix(f"{path}: ")
+        raise InputError(f"{path} cannot be read: {fault}; {_ADVICE}") from None

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alebrije.atomic import write_atomically
+from alebrije.files import GIB, parse_json, read_bytes
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a history; bytes that are not text make a damaged line."""
+    return read_bytes(path, GIB).decode("utf-8", errors="replace").splitlines(keepends=True)
 
 
 @dataclass
@@ -20,7 +26,7 @@ class History:
 
     def __post_init__(self) -> None:
         if self.enabled and self.path.exists():
-            lines = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            lines = [line for line in read_lines(self.path) if line.endswith("\n")]
             write_atomically(self.path, "".join(line for line in lines if self._is_past(line)))
 
     def add(self, step: int, values: dict[str, float]) -> None:
@@ -32,6 +38,6 @@ class History:
 
     def _is_past(self, line: str) -> bool:
         try:
-            return bool(json.loads(line)["step"] <= self.step)
+            return bool(parse_json(line, self.path)["step"] <= self.step)
         except (ValueError, KeyError, TypeError):
             return False  # a damaged line

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import torch
@@ -20,6 +22,7 @@ from alebrije.models.catalog import RENAMED
 from alebrije.seeding import seeded
 from alebrije.suggest import did_you_mean
 from alebrije.train.options import PreloadProgress
+from alebrije.train.preloading import FOLDER, Store, preload
 from alebrije.train.presets import ALL, Preset, preset
 from alebrije.train.process_group import ProcessGroup, process_count
 from alebrije.train.recipe import Recipe
@@ -36,9 +39,10 @@ from alebrije.train.scene_sets import (
     remaining_indices,
 )
 from alebrije.train.settings import parse_setting
-from alebrije.train.sources import PreloadedSource, Source, StreamedSource, preload
+from alebrije.train.sources import PreloadedSource, Source, StreamedSource
 from alebrije.worlds import Task, World, task
 from alebrije.worlds import get as get_world
+from alebrije.worlds.user_worlds import user_world_inputs
 
 MAX_SEED = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
 _DEFAULT_ALPHA = 0.6
@@ -98,11 +102,25 @@ class Plan:
         world_set = AllImages if part == "train" and self.images == self.distinct_images else Images
         return world_set(data, self.size, self.seed, part != "train", self.without)
 
-    def source(self, device: torch.device, workers: int = 1, progress: PreloadProgress | None = None) -> Source:
-        """Return the training batches."""
+    def source(
+        self,
+        device: torch.device,
+        workers: int = 1,
+        progress: PreloadProgress | None = None,
+        folder: Path | None = None,
+    ) -> Source:
+        """Return the training batches; images rendered beforehand are kept in a run folder if there is one."""
         if not self.images:
             return StreamedSource(self.scene_set(), device)
-        return PreloadedSource(preload(self.scene_set(), self.images, device, workers, progress), self.seed)
+        store = None if folder is None else Store(folder / FOLDER, self._image_settings(device))
+        return PreloadedSource(preload(self.scene_set(), self.images, device, workers, progress, store), self.seed)
+
+    def _image_settings(self, device: torch.device) -> dict[str, Any]:
+        """Return everything that decides the images rendered beforehand."""
+        names = ("alebrije", "world", "rule", "alpha", "size", "images", "seed", "without")
+        stored = self.to_json()
+        known = {name: stored[name] for name in names if name in stored}
+        return {**known, "episodes": self.predicts, "device": device.type, **user_world_inputs(self.world)}
 
     @property
     def distinct_images(self) -> int | None:
@@ -141,16 +159,12 @@ class Plan:
         key = repr((self.model, self.settings, self.recipe, self.size, self.world, self.rule, process_count()))
         if key in _DRY_RUNS:
             return
-        group, data = ProcessGroup(torch.device("cpu"), size=process_count()), self.world_or_task()
-        share = self.recipe.batch // (group.size * self.recipe.accumulate)
-        names = ("source", "target") if self.predicts else ("images",)
-        known = _known(data) if self.predicts and isinstance(data, Task) else {}
-        shapes = dict.fromkeys(names, (share, 3, self.size, self.size))
-        shapes |= {name: (share, *tensor.shape[1:]) for name, tensor in known.items()}
+        group = ProcessGroup(torch.device("cpu"), size=process_count())
+        shapes = self._batch_shapes(group.size)
         with FakeTensorMode(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # only errors matter here
             try:
-                batch = {name: torch.zeros(shape, dtype=_DTYPES.get(name)) for name, shape in shapes.items()}
+                batch = _blank_batch(shapes)
                 model = build(self.model, **self.settings)
                 group.check_batch(model, self.recipe.batch, self.recipe.accumulate)
                 self.recipe.make_optimizer(model)
@@ -161,6 +175,32 @@ class Plan:
                 fault = str(error).partition("\n")[0]
                 raise InputError(f"{self.record.title} cannot train with these settings: {fault}") from error
         _DRY_RUNS.add(key)
+
+    def seconds_per_step(self) -> float:
+        """Measure the forward and backward pass of a step on this CPU, with blank images and untrained weights.
+
+        The fastest of up to three is returned; slow ones are tried once.
+        """
+        fastest, spent = math.inf, 0.0
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model, batch = self.new_model().train(), _blank_batch(self._batch_shapes(process_count()))
+            while spent < 1.0 and not spent >= 3 * fastest:
+                start = time.perf_counter()
+                with torch.autocast("cpu", torch.bfloat16, self.recipe.precision == "bfloat16", False):
+                    loss = model.training_loss(batch, torch.zeros(()))["loss"]  # type: ignore[operator]
+                loss.backward()
+                fastest = min(fastest, time.perf_counter() - start)
+                spent += time.perf_counter() - start
+        return fastest * self.recipe.accumulate
+
+    def _batch_shapes(self, processes: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the share of a batch that a process learns from at once."""
+        data, share = self.world_or_task(), self.recipe.batch // (processes * self.recipe.accumulate)
+        names = ("source", "target") if self.predicts else ("images",)
+        known = _known(data) if self.predicts and isinstance(data, Task) else {}
+        images: dict[str, tuple[int, ...]] = dict.fromkeys(names, (share, 3, self.size, self.size))
+        return images | {name: (share, *tensor.shape[1:]) for name, tensor in known.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as it is stored."""
@@ -268,6 +308,11 @@ def _fitted_settings(made: Plan, defaults: Mapping[str, Any]) -> dict[str, Any]:
         if values < needed:
             raise InputError(f"factors of {made.world} have up to {needed} values, so values={values} is too few")
     return {name: value for name, value in fitted.items() if name in defaults}
+
+
+def _blank_batch(shapes: Mapping[str, tuple[int, ...]]) -> Batch:
+    """Return a batch of zeros."""
+    return {name: torch.zeros(shape, dtype=_DTYPES.get(name)) for name, shape in shapes.items()}
 
 
 def _known(data: Task) -> Batch:

@@ -8,11 +8,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from alebrije.atomic import remove_folder
 from alebrije.train.check import training_check
 from alebrije.train.checkpoint import checkpoints, load_weights, step_of
 from alebrije.train.loop import train
 from alebrije.train.options import RunOptions
 from alebrije.train.plan import Plan
+from alebrije.train.preloading import FOLDER
 from alebrije.train.process_group import ProcessGroup
 from alebrije.train.run_folder import claim_folder
 
@@ -27,7 +29,10 @@ def run_plan(plan: Plan, folder: Path, options: RunOptions | None = None) -> nn.
         load_weights(saved[-1], model)
         group.leave()
         return model.to(group.device).eval()
-    check = training_check(plan, options.check_size, group.device)
-    source = plan.source(group.device, options.workers, options.preload_progress)
+    check = training_check(plan, options.check_size, group.device, options.preload_progress)
+    source = plan.source(group.device, options.workers, options.preload_progress, folder)
     options = replace(options, device=group.device)  # under torchrun each process has its own
-    return train(model, source, plan.recipe, folder, options, seed=plan.seed, check=check)
+    trained = train(model, source, plan.recipe, folder, options, seed=plan.seed, check=check)
+    if group.rank == 0 and (folder / FOLDER).is_dir() and (options.until is None or options.until >= plan.recipe.steps):
+        remove_folder(folder / FOLDER)
+    return trained

@@ -10,6 +10,7 @@ from typing import Any
 
 from alebrije.atomic import explain_write_errors, is_leftover, write_atomically
 from alebrije.errors import InputError
+from alebrije.files import SETTINGS, read_json, read_text
 from alebrije.train.checkpoint import checkpoints
 from alebrije.train.plan import Plan
 from alebrije.train.recipe import Recipe
@@ -38,7 +39,7 @@ def claim_folder(plan: Plan, folder: Path) -> None:
     _claim(plan, folder)
     if world := user_world_inputs(plan.world):
         path, text = folder / WORLD_FILE, json.dumps(world) + "\n"
-        if path.is_file() and path.read_text() != text and checkpoints(folder):
+        if path.exists() and _world_text(path) != text and checkpoints(folder):
             raise InputError(
                 f"{folder} holds a run on an earlier version of {plan.world}, edited since; choose another folder"
             )
@@ -80,11 +81,20 @@ def _flat(plan: Plan, stored: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
     return flat
 
 
+def _world_text(path: Path) -> str:
+    try:
+        return read_text(path, SETTINGS)
+    except (OSError, ValueError):
+        return ""  # damaged, so different
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        stored = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        stored = read_json(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {str(error).removeprefix(f'{path}: ')}") from None
     if not isinstance(stored, dict):
         raise InputError(f"{path} is not the plan of a run")
     return stored

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from joblib import Parallel, delayed
 from torch import Tensor
 
 from alebrije.models.learner import Batch
-from alebrije.train.options import PreloadProgress
 from alebrije.train.scene_sets import SceneSet
 
 BLOCK = {"cpu": 256, "cuda": 4096}  # items that are sampled and rendered at once
+PIECE = 16  # images that a CPU renders at once: four seconds of the slowest world at 128 pixels
 _SHUFFLE = 7_919  # separates the seeds of the shuffling from other uses of the same seed
 
 
@@ -24,6 +23,9 @@ class Source(Protocol):
 
     def batch(self, first: int, count: int) -> Batch:
         """Return items `first` to `first + count`; images are uint8."""
+
+    def close(self) -> None:
+        """Stop working ahead; no more batches will be needed."""
 
 
 def to_float(tensor: Tensor) -> Tensor:
@@ -39,6 +41,19 @@ def split_batch(batch: Batch, count: int) -> Iterator[Batch]:
         yield dict(zip(batch, parts, strict=True))
 
 
+def join_batches(batches: Sequence[Batch]) -> Batch:
+    """Concatenate batches."""
+    return {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def rendered_pieces(scene_set: SceneSet, scenes: Any, count: int, device: torch.device) -> Iterator[tuple[Batch, int]]:
+    """Render scenes a few at a time on a CPU, so that progress shows and Ctrl-C ends; yield how many are done, too."""
+    size = PIECE if device.type == "cpu" else count
+    for first in range(0, count, size):
+        last = min(first + size, count)
+        yield scene_set.render(scenes[first:last], device), last
+
+
 @dataclass(eq=False)
 class StreamedSource:
     """New items without end: a thread renders the next block while the model trains, on a GPU in its own stream."""
@@ -49,6 +64,7 @@ class StreamedSource:
     _index: int = -1
     _items: Batch = field(default_factory=dict)
     _next: tuple[int, Future[Batch]] | None = None
+    _closed: bool = False
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
     def __post_init__(self) -> None:
@@ -66,6 +82,11 @@ class StreamedSource:
             first, count = first + taken, count - taken
         return parts[0] if len(parts) == 1 else {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
+    def close(self) -> None:
+        """Stop rendering ahead, within the next few images: a process cannot end while a thread renders."""
+        self._closed = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
     def _load_block(self, index: int) -> None:
         if index == self._index:
             return
@@ -81,7 +102,13 @@ class StreamedSource:
 
     def _render_block(self, index: int) -> Batch:
         with torch.cuda.stream(self._stream):
-            items = self.scene_set.render(self.scene_set.scenes(index * self.block, self.block), self.device)
+            scenes = self.scene_set.scenes(index * self.block, self.block)
+            pieces = []
+            for piece, _ in rendered_pieces(self.scene_set, scenes, self.block, self.device):
+                pieces.append(piece)
+                if self._closed:
+                    raise CancelledError  # nobody waits for this block
+            items = join_batches(pieces)
             if self._stream is not None:
                 self._stream.synchronize()  # this thread waits, the training does not
         return items
@@ -110,24 +137,12 @@ class PreloadedSource:
         chosen = parts[0] if len(parts) == 1 else torch.cat(parts)
         return {name: tensor[chosen] for name, tensor in self.items.items()}
 
+    def close(self) -> None:
+        """Nothing is rendered ahead."""
+
     def _shuffled(self, epoch: int) -> Tensor:
         if epoch != self._epoch:
             generator = torch.Generator().manual_seed((self.seed * _SHUFFLE + epoch) % 2**63)
             device = next(iter(self.items.values())).device
             self._order, self._epoch = torch.randperm(len(self), generator=generator).to(device), epoch
         return self._order
-
-
-def preload(
-    scene_set: SceneSet, count: int, device: torch.device, workers: int = 1, progress: PreloadProgress | None = None
-) -> Batch:
-    """Render the first `count` items to the device; `workers` processes sample the scenes."""
-    block = BLOCK["cpu"]
-    starts = range(0, count, block)
-    jobs = (delayed(scene_set.scenes)(first, min(block, count - first)) for first in starts)
-    parts = []
-    for scenes in Parallel(n_jobs=workers, return_as="generator")(jobs):
-        parts.append(scene_set.render(scenes, device))
-        if progress is not None:
-            progress(min(len(parts) * block, count), count)
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

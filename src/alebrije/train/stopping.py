@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
+
+_LOG = logging.getLogger("alebrije")
+_PATIENCE = 2.0  # seconds after a signal until a message says what is waited for
+
+
+class StopNow(KeyboardInterrupt):
+    """A signal inside a block that may end at once."""
 
 
 class GracefulStop:
@@ -24,6 +34,19 @@ class GracefulStop:
         self.requested = False
         self._signal = int(signal.SIGTERM)  # the default where only another process received one
         self._handlers: dict[int, Any] = {}
+        self._at_once = False
+        self._waiting: threading.Timer | None = None
+
+    @contextmanager
+    def at_once(self, enabled: bool = True) -> Iterator[None]:
+        """A block that a signal ends with `StopNow`, because nothing in it needs to be finished."""
+        if enabled and self.requested:
+            raise StopNow
+        self._at_once = enabled
+        try:
+            yield
+        finally:
+            self._at_once = False
 
     def __enter__(self) -> GracefulStop:
         if self.active:
@@ -38,11 +61,13 @@ class GracefulStop:
     ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+        self._stop_waiting()
         if kind is None:
             self.stop_if_requested()
 
     def stop_if_requested(self, force: bool = False) -> None:
         """Handle the signal that was received, if any; `force` if another process received it."""
+        self._stop_waiting()
         if self.requested or force:
             self.requested = False  # the handler may decide to continue
             self._handle(self._signal, None)
@@ -53,6 +78,16 @@ class GracefulStop:
             self._handle(number, frame)
         elif not self.requested:
             self.requested, self._signal = True, number
+            if self._at_once:
+                raise StopNow
+            again = "" if self.ignore_repeats else "; press Ctrl-C again to stop at once"
+            self._waiting = threading.Timer(_PATIENCE, _LOG.info, (f"stopping after this step, to save it{again}",))
+            self._waiting.daemon = True
+            self._waiting.start()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         handler = self._handlers.get(number)

@@ -105,6 +105,10 @@ class TrainStep:
         self.steps_in_totals = 0
         return means
 
+    def recent_losses(self) -> dict[str, float]:
+        """Return the mean losses of this process since the last call of `mean_losses`, and keep adding to them."""
+        return {name: float(total) / max(1, self.steps_in_totals) for name, total in self.totals.items()}
+
     def check_finite(self, newest: Path | None) -> None:
         """Raise a DivergedError if a loss or, after the last update, a weight is NaN or infinite."""
         if bool(self.bad_step.isfinite()):

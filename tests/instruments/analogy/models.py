@@ -105,3 +105,19 @@ class SlotsAt(nn.Module):
             raise ValueError("the wrong size")
         slots = nn.functional.adaptive_avg_pool2d(images, 2).flatten(2).transpose(1, 2)
         return Encoding(slots=slots[:, :3] if self.varied and images.mean() > 0.48 else slots)
+
+
+class Tokens(nn.Module):
+    """A token for each patch, as a transformer has, and a decoder of slots that no mean of tokens fits."""
+
+    def __init__(self, side: int = 12) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, images: Tensor) -> Encoding:
+        tokens = nn.functional.adaptive_avg_pool2d(images, self.side).flatten(2).transpose(1, 2)
+        masks = nn.functional.one_hot(torch.arange(self.side**2)).float().view(-1, self.side, self.side)
+        return Encoding(slots=tokens, masks=masks.expand(len(images), -1, -1, -1))
+
+    def decode(self, slots: Tensor) -> Tensor:
+        return slots.reshape(len(slots), self.side, self.side, 3).permute(0, 3, 1, 2)

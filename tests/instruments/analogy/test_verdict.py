@@ -37,7 +37,7 @@ def finding(*scores: float | None, passed: Sequence[bool] = (), **labels: Any) -
         (0.49, (), "partly", "partly add up under occlusion (COAT 0.49, below 0.5, passes all seven hard negatives)"),
         (0.77, ("drop", "size"), "partly", "fails the hard negatives drop and size under occlusion, so its score"),
         (0.77, ("pixel",), "partly", "fails the hard negative pixel under occlusion"),
-        (0.67, HARD_NEGATIVES, "chance", "It fails all seven hard negatives under occlusion: whatever its score"),
+        (0.67, HARD_NEGATIVES, "below", "It fails all seven hard negatives under occlusion: whatever its score"),
         (0.0, HARD_NEGATIVES, "chance", "no better than chance (COAT 0.00, 95 % interval -0.01 to 0.01)"),
     ],
 )
@@ -82,7 +82,7 @@ def test_the_preferred_variant_training_set_and_checkpoint_decide() -> None:
     assert "(COAT 0.40 with all slots, below 0.5)" in judge(findings[:2]).text
 
 
-@pytest.mark.parametrize(("passed", "mark"), [((True, True, False), "good"), ((True, False), "chance")])
+@pytest.mark.parametrize(("passed", "mark"), [((True, True, False), "good"), ((True, False), "below")])
 def test_a_hard_negative_is_passed_if_most_seeds_pass(passed: Sequence[bool], mark: str) -> None:
     assert judge([finding(*(0.9 for _ in passed), passed=passed, corpus="occluded")]).mark == mark
 

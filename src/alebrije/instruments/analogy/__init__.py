@@ -3,7 +3,7 @@
 from alebrije.instruments.analogy.section import section
 from alebrije.instruments.analogy.study import jobs
 from alebrije.instruments.analogy.values import METRICS
-from alebrije.instruments.analogy.verdict import RULE, judge
+from alebrije.instruments.analogy.verdict import RULE, decisive, judge
 from alebrije.instruments.instrument import Instrument
 
 INSTRUMENT = Instrument(
@@ -15,5 +15,7 @@ INSTRUMENT = Instrument(
     jobs=jobs,
     verdict=judge,
     rule=RULE,
+    decisive=decisive,
+    score="coat",
     section=section,
 )

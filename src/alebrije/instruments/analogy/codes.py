@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from alebrije.adapters import Encoder
 from alebrije.adapters.embeddings import Embeddings
+from alebrije.adapters.encoder import MOST_SLOTS
 from alebrije.arrays import Array
 from alebrije.errors import InputError
 from alebrije.instruments.analogy.images import ROLES, ROLES_WITH_SCENES, Corpus
 from alebrije.instruments.analogy.long_codes import Codes, collect_codes
-from alebrije.metrics import drop_duplicate_slots, drop_invisible_slots, labels_from_masks
+from alebrije.metrics import drop_duplicate_slots, drop_invisible_slots
 from alebrije.metrics.coat import row_blocks
+from alebrije.metrics.slots import won_share
 from alebrije.studies.encode import NotExaminedError, batches, check_codes_finite, examining, join_codes
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import LoadedModel, Model, TrainedModel, View
 from alebrije.studies.references import Oracle
+from alebrije.studies.untrained import RandomProjection, Untrained
 
 VARIANTS = ("raw", "no-duplicates", "no-duplicates+no-invisible")  # of slots: the rows of Table 1 of Xie et al.
 NO_MASKS = "the slots have no masks, so it is unknown which of them are invisible"
 _BATCH = 64
+_POOLED = (LoadedModel, TrainedModel, Untrained, RandomProjection)  # all but references
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,28 +41,41 @@ class CorpusCodes:
     codes: Mapping[str, Codes]  # role -> vectors [T, D] or slots [T, K, D]
     visible: Mapping[str, Tensor] | None = None  # role -> whether a slot has the largest mask at some pixel [T, K]
     groups: Tensor | None = None  # the group of each pixel of d [T, H, W]
+    pooled: int = 0  # the number of slots that each vector is the mean of, if there were too many to match
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """How they were pooled, for the details of a value."""
+        return {"codes": f"the mean over {self.pooled} slots, too many to match"} if self.pooled else {}
 
 
 def has_slots(model: Model, pixels: int) -> bool:
-    """Whether a model returns slots to which variants apply. The slots of references are never changed.
+    """Whether a model returns slots that are matched and to which variants apply. References have no variants.
 
-    A model without a fixed image size is tried on images of `pixels` pixels a side.
+    Matching K slots takes time in K^5. With more than `MOST_SLOTS`, as from a transformer with a token for each patch,
+    the code of an image is the mean over its slots. A model without a fixed image size is tried on images of `pixels`
+    pixels a side.
     """
+    if isinstance(model, (Untrained, RandomProjection)):
+        model = model.of
     if isinstance(model, TrainedModel):
-        return model.plan.record.has_slots
+        return model.plan.record.has_slots and model.plan.settings.get("slots", 0) <= MOST_SLOTS
     if isinstance(model, LoadedModel):
         try:
-            return _kind(model.encoder, pixels) == "slots"
+            return 0 < _slot_count(model.encoder, pixels) <= MOST_SLOTS
         except InputError:  # raised again, and stored, by the cells of the model
             return False
     return getattr(model, "kind", None) == "slots"
 
 
-def _kind(encoder: Encoder, pixels: int) -> str:
-    if encoder.preprocessing.size is not None or isinstance(encoder.model, Embeddings):
-        return encoder.kind
-    noise = torch.rand(2, 3, pixels, pixels, generator=torch.Generator().manual_seed(0))
-    return "vector" if encoder(noise).slots is None else "slots"
+def _slot_count(encoder: Encoder, pixels: int) -> int:
+    """The number of slots that a model returns for an image; 0 if it returns a vector."""
+    if isinstance(encoder.model, Embeddings):
+        slots = next(iter(encoder.model.stored.values())).slots
+    else:
+        side = encoder.preprocessing.size or pixels
+        slots = encoder(torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))).slots
+    return 0 if slots is None else slots.shape[1]
 
 
 def encode_corpus(
@@ -67,8 +84,8 @@ def encode_corpus(
     """The codes of a corpus. Slots should be cached, because three variants use them."""
     views = corpus.views(folder, device)
     if not cache:
-        return _encode(model, views, folder.path)
-    settings = {"name": "slots", "version": 1, "subject": dict(model.identity), "corpus": corpus.settings}
+        return _encode(model, views, folder.path, pool=isinstance(model, _POOLED))
+    settings = {"name": "slots", "version": 2, "subject": dict(model.identity), "corpus": corpus.settings}
     return _from_arrays(folder.cached(settings, lambda: _to_arrays(_encode(model, views))))
 
 
@@ -98,21 +115,36 @@ def scene_vectors(codes: Tensor) -> Tensor:
     return codes.sum(1) if codes.ndim == 3 else codes
 
 
-def _encode(model: Model, views: Mapping[str, View], folder: Path | None = None) -> CorpusCodes:
-    """The codes of all roles that the model can see. Long codes are kept in files in the folder if there is one."""
+def _encode(model: Model, views: Mapping[str, View], folder: Path | None = None, *, pool: bool = False) -> CorpusCodes:
+    """The codes of all roles that the model can see. Long codes are kept in files in the folder if there is one.
+
+    With `pool`, slots that are too many to match are averaged.
+    """
     codes: dict[str, Codes] = {}
     visible: dict[str, Tensor] = {}
+    pooled: set[int] = set()
     for role, view in views.items():
         if role not in ROLES_WITH_SCENES and isinstance(model, Oracle):
             continue
         seen: list[Tensor] = []
-        codes[role] = collect_codes(_code_batches(model, view, seen), len(view), folder)
+        encoded = _code_batches(model, view, seen)
+        codes[role] = collect_codes(_pooled(encoded, pooled) if pool else encoded, len(view), folder)
         if seen:
             visible[role] = torch.cat(seen)
     join_codes([each[:1] for each in codes.values()])  # raises if the shapes differ
     grouped = (model.group(batch) for batch in batches(views["d"], _BATCH))
     groups = [group.cpu().to(torch.int32) for group in grouped if group is not None]
-    return CorpusCodes(codes, visible or None, torch.cat(groups) if groups else None)
+    return CorpusCodes(codes, visible or None, torch.cat(groups) if groups else None, max(pooled, default=0))
+
+
+def _pooled(encoded: Iterator[Tensor], counts: set[int]) -> Iterator[Tensor]:
+    """Codes, where slots [B, K, D] that are too many to match become their mean. Adds their number to `counts`."""
+    for codes in encoded:
+        if codes.ndim == 3 and codes.shape[1] > MOST_SLOTS:
+            counts.add(codes.shape[1])
+            yield codes.mean(1)
+        else:
+            yield codes
 
 
 def _code_batches(model: Model, view: View, visible: list[Tensor]) -> Iterator[Tensor]:
@@ -141,13 +173,10 @@ def _from_arrays(arrays: Mapping[str, Array]) -> CorpusCodes:
 
 
 def _visible_slots(masks: Tensor) -> Tensor:
-    """Whether each slot [B, K] has the largest mask at some pixel."""
-    winners = labels_from_masks(masks.detach()).flatten(1)
-    return F.one_hot(winners, masks.shape[1]).bool().any(1).cpu()
+    """Whether each slot [B, K] has the largest mask at some pixel, or one of several equal ones."""
+    return (won_share(masks.detach()) > 0).cpu()
 
 
 def _small_masks(visible: Tensor) -> Tensor:
-    """Masks [T, K, 1, K] in which exactly the visible slots [T, K] have the largest mask at some pixel."""
-    slots = torch.arange(visible.shape[1]).expand_as(visible)
-    winners = torch.where(visible, slots, visible.long().argmax(1, keepdim=True))
-    return F.one_hot(winners, visible.shape[1]).transpose(1, 2)[:, :, None].float()
+    """Masks [T, K, 1, 1] of one pixel, which exactly the visible slots [T, K] share."""
+    return visible[:, :, None, None].float()

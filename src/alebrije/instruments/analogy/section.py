@@ -7,7 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from alebrije.adapters.encoder import MOST_SLOTS
 from alebrije.arrays import Array
+from alebrije.instruments.analogy.values import METRICS
 from alebrije.instruments.analogy.verdict import NegativeTest, last_checkpoints, negative_tests, preference
 from alebrije.metrics.coat import HARD_NEGATIVES
 from alebrije.report import sections
@@ -16,7 +18,7 @@ from alebrije.report.findings import Finding, Findings
 from alebrije.report.grids import ScoreWords
 from alebrije.report.parts import Chart, Entry, Gallery, ReportTable, Section, Shot, Strip, short, slug
 from alebrije.report.sections import images_in, shot, titled, varied
-from alebrije.report.verdict import percent
+from alebrije.report.verdict import listed, percent
 from alebrije.results.formats import visible
 
 _NAME = "analogy"
@@ -33,6 +35,10 @@ _NEGATIVES = (
     "With several seeds, the mean share, and ✓ if most seeds pass. References that read scenes have no code for the "
     "negative `pixel`, which is computed from pixels."
 )
+_POOLED = (
+    "{models}: more than {most} slots cannot be matched in reasonable time, so the code of an image is the mean over "
+    "its slots."
+)
 _LEGEND = (
     "From left to right: the scenes A, B and C, the true D, B - A + C as the model decodes it if it has a decoder, and "
     "the hard negatives. ✕ marks wrong answers that are nearer to B - A + C than the true D."
@@ -46,15 +52,22 @@ def section(findings: Findings) -> Section:
         charts=[*_score_charts(scored), *_checkpoint_charts(scored)],
         front=_negatives_grid(scored),
         galleries=_galleries(findings, scored),
-        grids=sections.full_grids(findings, _NAME, ScoreWords(small_print=_passes)),
-        remarks=(_REMARK,),
+        grids=sections.full_grids(findings, _NAME, ScoreWords(small_print=_small_print, hidden=("tre",))),
+        remarks=(_REMARK, *_pooled_remarks(findings.of(_NAME))),
     )
 
 
-def _passes(finding: Finding, metric: str) -> str:
-    """Whether a score passes the hard negatives."""
-    passed = finding.detail("passed", metric)
-    return "" if passed is None else "passes the hard negatives" if passed else "fails hard negatives"
+def _small_print(finding: Finding, metric: str) -> str:
+    """Whether a score passes the hard negatives, and whether slots were pooled."""
+    passed, pooled = finding.detail("passed", metric), finding.detail("codes", metric)
+    words = [] if passed is None else ["passes the hard negatives" if passed else "fails hard negatives"]
+    return "; ".join([*words, *([str(pooled)] if pooled else [])])
+
+
+def _pooled_remarks(findings: Sequence[Finding]) -> list[str]:
+    """A remark about the models with too many slots to match."""
+    pooled = dict.fromkeys(finding.model for finding in findings if finding.detail("codes", *METRICS))
+    return [_POOLED.format(models=listed([short(model, 60) for model in pooled]), most=MOST_SLOTS)] if pooled else []
 
 
 def _score_charts(findings: Sequence[Finding]) -> list[Chart]:

@@ -12,13 +12,12 @@ from alebrije import adapters
 from alebrije.errors import InputError
 from alebrije.instruments.analogy.codes import VARIANTS, has_slots
 from alebrije.instruments.analogy.images import CORPORA, Corpus
-from alebrije.instruments.analogy.values import METRICS, compute_values
-from alebrije.metrics import find
+from alebrije.instruments.analogy.values import METRICS, compute_values, versions
 from alebrije.results import Cell
 from alebrije.results.cells import Label
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
-from alebrije.studies.model import LoadedModel, Model, TrainedModel, user_encoder
+from alebrije.studies.model import LoadedModel, Model, TrainedModel
 from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.checkpoint import checkpoints, step_of
@@ -26,7 +25,7 @@ from alebrije.train.plan import Plan, plan
 from alebrije.train.run_folder import read_plan
 
 TRAIN_SETS = {"coat": "iid", "coat-correlated": "correlated"}  # worlds, and their names in Table 1
-PROTOCOL = 1  # raised when values change for a reason that no other version records
+PROTOCOL = 2  # raised when values change for a reason that no other version records
 _CHECKPOINTS = "checkpoints:"  # a spec of this study alone: all checkpoints of a run
 
 
@@ -83,7 +82,7 @@ def checkpoint_models(run: str | Path, device: str | None = None) -> list[Model]
 
 def _models(folder: ResultFolder, request: Request) -> Iterator[Model]:
     size = SIZES[request.size]
-    if request.only_loaded and request.worlds:
+    if request.only_loaded and request.worlds and not request.yardsticks:
         raise InputError(f"analogy has its own scenes and cannot use {', '.join(request.worlds)}; leave out worlds")
     unknown = [world for world in request.worlds if world not in TRAIN_SETS]
     if unknown:
@@ -134,12 +133,12 @@ def _job(
         "subject": dict(model.identity),
         "corpus": corpus.settings,
         "variant": variant,
-        "metrics": {name: find(name).version for name in wanted},
+        "metrics": versions(wanted),
         "protocol": PROTOCOL,
     }
     cell = Cell(study="analogy", labels=labels, inputs=inputs)
     work = partial(compute_values, folder, cell, model, corpus, variant, wanted, request.device)
-    return Job(cell, work, user_encoder(model), corpus.pixels)
+    return Job(cell, work, model, corpus.pixels)
 
 
 def _labels(model: Model) -> dict[str, Label]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -25,7 +26,8 @@ from alebrije.studies.values import mean_value, null_value
 from alebrije.train.scene_sets import known_factors
 
 COAT_METRICS = ("coat", "coat-l2", "coat-acos")
-METRICS = (*COAT_METRICS, "tre", "fg-ari")
+RELATIVE_TRE = "relative tre"
+METRICS = (*COAT_METRICS, "tre", RELATIVE_TRE, "fg-ari")
 NO_GROUPS = "the model does not group pixels"
 NO_SCENE = "there is no scene behind it, and this model reads scenes"
 SAMPLES = 8  # cases kept for pictures
@@ -52,11 +54,13 @@ def compute_values(
             values["fg-ari"] = _fg_ari(views["d"], encoded)
         codes = apply_variant(encoded, variant)
     except NotExaminedError as error:
-        return {name: values[name] if name in values else null_value(find(name), str(error)) for name in wanted}
-    values |= {name: _coat(find(name), codes) for name in COAT_METRICS if name in wanted}
-    if "tre" in wanted:
-        values["tre"] = _tre(views, codes)
-    _keep_samples(folder, cell, model, views, codes)
+        return {name: values[name] if name in values else null_value(_record(name), str(error)) for name in wanted}
+    of_codes = {name: _coat(find(name), codes) for name in COAT_METRICS if name in wanted}
+    if {"tre", RELATIVE_TRE} & set(wanted):
+        of_codes |= _tre(views, codes)
+    for name, value in of_codes.items():
+        values[name] = value.model_copy(update={"details": {**value.details, **encoded.details}})
+    _keep_samples(folder, cell, model if not encoded.pooled else None, views, codes)
     return {name: values[name] for name in wanted}
 
 
@@ -75,12 +79,38 @@ def _coat(record: Record, codes: Mapping[str, Codes]) -> Value:
     return mean_value(record, answer.cases, answer.score, reason=answer.reason, details=details)
 
 
-def _tre(views: Mapping[str, View], codes: Mapping[str, Codes]) -> Value:
-    """TRE of the scenes A and D, which share no object.
+def versions(names: Sequence[str]) -> dict[str, int]:
+    """The versions of the metrics that values are read from."""
+    return {name: _record(name).version for name in names}
+
+
+def _record(name: str) -> Record:
+    """The metric of the catalog that a value is read from."""
+    return find("tre" if name == RELATIVE_TRE else name)
+
+
+def _tre(views: Mapping[str, View], codes: Mapping[str, Codes]) -> dict[str, Value]:
+    """TRE of the scenes A and D, which share no object, and TRE relative to the distance from the mean code.
 
     The parts of a scene are its objects. Each is described by its factors, the colour of the ground, and the column
-    and row of its position in a grid.
+    and row of its position in a grid. Only the relative TRE does not depend on the scale of the codes.
     """
+    found = _raw_tre(views, codes)
+    relative = found.details.get("relative")
+    if found.score is None or not isinstance(relative, float) or not math.isfinite(relative):
+        reason = found.reason or "the codes are constant, so TRE has no scale"
+        return {"tre": found, RELATIVE_TRE: null_value(find("tre"), reason)}
+    scale = relative / found.score if found.score else 0.0
+    interval = found.interval
+    if interval is not None:
+        interval = interval.model_copy(update={"low": interval.low * scale, "high": interval.high * scale})
+    error = None if found.standard_error is None else found.standard_error * scale
+    update = {"score": relative, "interval": interval, "standard_error": error}
+    return {"tre": found, RELATIVE_TRE: found.model_copy(update=update)}
+
+
+def _raw_tre(views: Mapping[str, View], codes: Mapping[str, Codes]) -> Value:
+    """TRE in the units of the codes, as published."""
     record, roles = find("tre"), ("a", "d")
     width = codes["d"].shape[-1]
     if width > LONGEST_FOR_TRE:
@@ -119,9 +149,9 @@ def _fg_ari(view: View, encoded: CorpusCodes) -> Value:
 
 
 def _keep_samples(
-    folder: ResultFolder, cell: Cell, model: Model, views: Mapping[str, View], codes: Mapping[str, Codes]
+    folder: ResultFolder, cell: Cell, model: Model | None, views: Mapping[str, View], codes: Mapping[str, Codes]
 ) -> None:
-    """Keep the images of the first cases, the loss of each answer, and b - a + c decoded if the model can."""
+    """Keep the images of the first cases, the loss of each answer, and b - a + c decoded if a model can decode it."""
     count = min(SAMPLES, len(codes["d"]))
     first = {role: each[:count] for role, each in codes.items()}
     a, b, c, d = (first[role] for role in QUADRUPLE)
@@ -136,7 +166,7 @@ def _keep_samples(
     if d.ndim == 3:
         matched = match_slots(a, b, c, d)
         a, b, c = matched.a, matched.b, matched.c
-    decoded = model.decode((b - a + c).float())
+    decoded = None if model is None else model.decode((b - a + c).float())
     if decoded is not None:
         shape = views["d"].images.shape[-2:]
         if decoded.shape[-2:] != shape:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from alebrije.metrics.coat import HARD_NEGATIVES
 from alebrije.report.findings import Finding, first_reason
+from alebrije.report.thresholds import THRESHOLDS
 from alebrije.report.verdict import Verdict, at_chance, listed, no_better_than_chance, no_verdict, number_word, rounded
 from alebrije.results import Estimate
 
-COAT_GOOD = 0.5
-LOST = 0.1  # a larger drop of COAT under occlusion is mentioned
+COAT_GOOD = THRESHOLDS["COAT"].value
+LOST = THRESHOLDS["COAT lost"].value
+SHORTCUT = "chance on hard negatives"
 RULE = (
     f"good: COAT of at least {COAT_GOOD:g} and all hard negatives passed, under occlusion if that was examined; "
-    "partly: above chance, which is 0; chance: no better than 0, or no hard negative passed."
+    f"chance: no better than 0. A model that passes no hard negative is no better than {SHORTCUT}."
 )
 _WHERE = {"occluded": " under occlusion", "unoccluded": " without occlusion"}
 _SLOTS = {  # the variants of slots in words
@@ -67,37 +69,43 @@ class NegativeTest:
 def judge(findings: Sequence[Finding]) -> Verdict:
     """The verdict on one model, from its last checkpoint and the preferred variant and training set."""
     scores: dict[str, CorpusScore] = {}
-    for corpus in dict.fromkeys(_corpus(finding) for finding in findings):
-        own = [finding for finding in findings if _corpus(finding) == corpus and finding.known("coat")]
-        best = min(own, key=preference, default=None)
-        if best is not None and (coat := best.known("coat")) is not None:
-            passed = {name: test.passed for name, test in negative_tests(best).items()}
-            scores[corpus] = CorpusScore(coat, passed, best.get("variant"), _raw(own, best))
+    for corpus, best in _best_by_corpus(findings).items():
+        coat = best.known("coat")
+        assert coat is not None
+        passed = {name: test.passed for name, test in negative_tests(best).items()}
+        own = [finding for finding in findings if _corpus(finding) == corpus]
+        scores[corpus] = CorpusScore(coat, passed, best.get("variant"), _raw(own, best))
     if not scores:
         return no_verdict("COAT", first_reason(findings, "coat"))
     return judge_scores(scores)
 
 
+def decisive(findings: Sequence[Finding]) -> list[Finding]:
+    """The finding that the verdict is about."""
+    best = _best_by_corpus(findings)
+    return [best[_decisive_corpus(best)]] if best else []
+
+
 def judge_scores(scores: Mapping[str, CorpusScore]) -> Verdict:
     """The verdict on the scores by corpus. The occluded corpus decides if it was examined."""
-    name = "occluded" if "occluded" in scores else next(iter(scores))
-    decisive = scores[name]
-    value = decisive.coat.value
+    name = _decisive_corpus(scores)
+    own = scores[name]
+    value = own.coat.value
     assert value is not None
     where = _WHERE.get(name, f" on {name}")
-    score = f"COAT {decisive.words}"
+    score = f"COAT {own.words}"
     rest = _without_occlusion(scores)
-    if at_chance(decisive.coat):
+    if at_chance(own.coat):
         no, unclear = f"Its codes do not add up{where}", f"It is unclear whether its codes add up{where}"
-        return Verdict("chance", f"{no_better_than_chance(no, unclear, decisive.coat, score)}.{rest}")
-    failed, count = decisive.failed, number_word(len(decisive.passed))
-    if failed and len(failed) == len(decisive.passed):
+        return Verdict("chance", f"{no_better_than_chance(no, unclear, own.coat, score)}.{rest}")
+    failed, count = own.failed, number_word(len(own.passed))
+    if failed and len(failed) == len(own.passed):
         text = f"It fails all {count} hard negatives{where}: whatever its score ({score}), its codes do not distinguish"
-        return Verdict("chance", f"{text} right answers from wrong ones.{rest}")
+        return Verdict("below", f"{text} right answers from wrong ones.{rest}", than=SHORTCUT)
     if failed:
         text = f"It fails the hard negative{'s' if len(failed) > 1 else ''} {listed(failed)}{where}"
         return Verdict("partly", f"{text}, so its score ({score}) may be due to a shortcut.{rest}")
-    tests = f", passes all {count} hard negatives" if decisive.passed else ""
+    tests = f", passes all {count} hard negatives" if own.passed else ""
     if value >= COAT_GOOD:
         return Verdict("good", f"Its codes add up{where} ({score}{tests}).{rest}")
     return Verdict("partly", f"Its codes partly add up{where} ({score}, below {COAT_GOOD:g}{tests}).{rest}")
@@ -137,6 +145,20 @@ def last_checkpoints(findings: Sequence[Finding]) -> list[Finding]:
 def _over_seeds(tests: Sequence[Mapping[str, Any]]) -> NegativeTest:
     share = statistics.fmean(test["p_hat"] for test in tests)
     return NegativeTest(share, sum(bool(test.get("passed")) for test in tests), len(tests))
+
+
+def _best_by_corpus(findings: Sequence[Finding]) -> dict[str, Finding]:
+    """The preferred finding with COAT on each corpus."""
+    best: dict[str, Finding] = {}
+    for finding in sorted((one for one in findings if one.known("coat")), key=preference):
+        best.setdefault(_corpus(finding), finding)
+    return best
+
+
+def _decisive_corpus(corpora: Iterable[str]) -> str:
+    """The occluded corpus if it was examined, else the first."""
+    names = list(corpora)
+    return "occluded" if "occluded" in names else names[0]
 
 
 def _corpus(finding: Finding) -> str:

@@ -4,7 +4,7 @@ from alebrije.instruments.grouping.section import section
 from alebrije.instruments.grouping.slots import CORRELATIONS, correlation_jobs
 from alebrije.instruments.grouping.study import jobs
 from alebrije.instruments.grouping.values import METRICS
-from alebrije.instruments.grouping.verdict import RULE, judge
+from alebrije.instruments.grouping.verdict import RULE, decisive, judge
 from alebrije.instruments.instrument import Instrument
 
 INSTRUMENT = Instrument(
@@ -16,6 +16,8 @@ INSTRUMENT = Instrument(
     jobs=jobs,
     verdict=judge,
     rule=RULE,
+    decisive=decisive,
+    score="fg-ari",
     section=section,
     summary_jobs=correlation_jobs,
 )

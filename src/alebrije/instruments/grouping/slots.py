@@ -15,7 +15,8 @@ from alebrije.encoding import Encoding
 from alebrije.results import Cell, Result, Value
 from alebrije.results.cells import Label
 from alebrije.studies.jobs import Job
-from alebrije.studies.model import LoadedModel, TrainedModel, View, plan_of
+from alebrije.studies.model import LoadedModel, Model, TrainedModel, View, plan_of
+from alebrije.studies.untrained import Untrained, untrained_twins
 from alebrije.train.plan import Plan
 
 CORRELATIONS: Mapping[str, tuple[str, str]] = {  # Zimmermann et al. 2023, Section 4.1
@@ -37,7 +38,7 @@ Entry = tuple[int, int, Scores]  # training slots, test slots, scores by metric
 class WithTestSlots:
     """A slot model trained by alebrije, examined with another number of slots."""
 
-    model: TrainedModel | LoadedModel
+    model: TrainedModel | LoadedModel | Untrained
     plan: Plan
     slots: int
 
@@ -55,7 +56,7 @@ class WithTestSlots:
 
     def encoder(self) -> Encoder:
         """The model as an encoder with this number of slots."""
-        inner = self.model.encoder() if isinstance(self.model, TrainedModel) else self.model.encoder
+        inner = self.model.encoder if isinstance(self.model, LoadedModel) else self.model.encoder()
         model = partial(inner.model, slots=self.slots)
         return Encoder(
             model, name=inner.name, preprocessing=inner.preprocessing, device=inner.device, batch=inner.batch
@@ -72,6 +73,13 @@ class WithTestSlots:
     def decode(self, codes: Tensor) -> Tensor | None:
         """The images decoded from slots."""
         return self.model.decode(codes)
+
+    def untrained_twins(self, count: int) -> list[Model]:
+        """The untrained twins of the model, if it is examined with as many slots as it was trained with."""
+        if self.slots != self.plan.settings["slots"]:
+            return []
+        twins = untrained_twins(self.model, count)
+        return [WithTestSlots(twin, self.plan, self.slots) for twin in twins if isinstance(twin, Untrained)]
 
 
 def with_test_slots(model: TrainedModel | LoadedModel, numbers: Sequence[int]) -> list[WithTestSlots]:

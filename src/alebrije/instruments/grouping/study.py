@@ -19,7 +19,7 @@ from alebrije.results import Cell
 from alebrije.results.cells import Label
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
-from alebrije.studies.model import LoadedModel, Model, TrainedModel, plan_of, user_encoder
+from alebrije.studies.model import LoadedModel, Model, TrainedModel, plan_of
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
 
@@ -103,4 +103,4 @@ def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, w
     }
     cell = Cell(study="grouping", labels={**labels, **model.labels}, inputs=inputs)
     work = partial(compute_values, folder, cell, model, corpus, wanted, request.device)
-    return Job(cell, work, user_encoder(model), corpus.pixels)
+    return Job(cell, work, model, corpus.pixels)

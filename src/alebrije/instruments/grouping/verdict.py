@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from alebrije.report.findings import Finding, first_reason
 from alebrije.report.parts import short
 from alebrije.report.sections import mean_known, titled, varied
+from alebrije.report.thresholds import THRESHOLDS
 from alebrije.report.verdict import Verdict, at_chance, listed, means_over, no_better_than_chance, no_verdict, rounded
 from alebrije.results import Estimate
 
-ARI_GOOD = 0.8
-ARI_FAIR = 0.5  # below it, a balance of precision and recall means little
-APART = 0.1  # how far apart precision and recall must be to call groups too fine or too coarse
+ARI_GOOD = THRESHOLDS["FG-ARI"].value
+ARI_FAIR = THRESHOLDS["FG-ARI to be balanced"].value
+APART = THRESHOLDS["precision and recall apart"].value
 RULE = (
-    f"good: FG-ARI of at least {ARI_GOOD:g}; partly: above chance, which is 0. Too fine or too coarse: precision and "
+    f"good: FG-ARI of at least {ARI_GOOD:g}; chance: no better than 0. Too fine or too coarse: precision and "
     f"recall differ by more than {APART:g}. Neither: they do not, and FG-ARI is at least {ARI_FAIR:g}."
 )
 SCORES = {"fg-ari": "FG-ARI", "fg-arp": "precision, FG-ARP", "fg-arr": "recall, FG-ARR"}
@@ -22,7 +23,7 @@ SCORES = {"fg-ari": "FG-ARI", "fg-arp": "precision, FG-ARP", "fg-arr": "recall, 
 
 def judge(findings: Sequence[Finding]) -> Verdict:
     """The verdict on one model: the mean over its cells. In a grid of slots, only cells tested as trained count."""
-    cells = tested_as_trained([finding for finding in findings if finding.estimate("fg-ari", "ari") is not None])
+    cells = decisive(findings)
     ari, precision, recall = (mean_known(cells, metric) for metric in SCORES)
     if ari is None or ari.value is None:
         return no_verdict("FG-ARI", first_reason(cells, "fg-ari"))
@@ -35,6 +36,11 @@ def judge(findings: Sequence[Finding]) -> Verdict:
     good = ari.value >= ARI_GOOD
     head = "It groups pixels into objects" if good else "It partly groups pixels into objects"
     return Verdict("good" if good else "partly", f"{head} ({score}).{_side(precision, recall, ari.value)}{rest}")
+
+
+def decisive(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings that the verdict is about."""
+    return tested_as_trained([finding for finding in findings if finding.estimate("fg-ari", "ari") is not None])
 
 
 def tested_as_trained(findings: Sequence[Finding]) -> list[Finding]:

@@ -3,8 +3,8 @@
 from alebrije.instruments.imagination.alphas import OVER_ALPHAS, alpha_jobs
 from alebrije.instruments.imagination.section import section
 from alebrije.instruments.imagination.study import jobs
-from alebrije.instruments.imagination.values import METRICS
-from alebrije.instruments.imagination.verdict import RULE, judge
+from alebrije.instruments.imagination.values import METRICS, SKILL
+from alebrije.instruments.imagination.verdict import RULE, decisive, judge
 from alebrije.instruments.instrument import Instrument
 
 INSTRUMENT = Instrument(
@@ -16,6 +16,8 @@ INSTRUMENT = Instrument(
     jobs=jobs,
     verdict=judge,
     rule=RULE,
+    decisive=decisive,
+    score=SKILL,
     section=section,
     summary_jobs=alpha_jobs,
     options=("rules", "alphas"),

@@ -16,6 +16,7 @@ from alebrije.results.cells import Label
 from alebrije.seeding import seeded
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import LoadedModel, Model, TrainedModel, plan_of
+from alebrije.studies.untrained import Untrained
 from alebrije.train.plan import Plan
 from alebrije.train.sources import to_float
 
@@ -69,7 +70,7 @@ def encoder_saw(model: Model, corpus: Corpus) -> str | None:
     None for references, for models trained elsewhere or on another world.
     """
     plan = plan_of(model)
-    if plan is None or plan.world != corpus.world:
+    if plan is None or plan.world != corpus.world or isinstance(model, Untrained):
         return None
     if plan.rule is None:
         return ALL_COMBINATIONS
@@ -86,6 +87,7 @@ def _module(model: Model) -> nn.Module:
     """The network of a model that predicts by itself."""
     if isinstance(model, TrainedModel):
         return model.module()
+    model = LoadedModel(model.encoder()) if isinstance(model, Untrained) else model
     if isinstance(model, LoadedModel) and isinstance(model.encoder.model, nn.Module):
         return model.encoder.model.eval()
     raise InputError(f"{model.labels['model']} does not predict images by itself")

@@ -26,8 +26,8 @@ from alebrije.models import get as get_model
 from alebrije.results import Cell
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
-from alebrije.studies.model import Model, TrainedModel, user_encoder
-from alebrije.studies.references import REFERENCES, reference
+from alebrije.studies.model import Model, TrainedModel
+from alebrije.studies.references import REFERENCES, is_pixels, reference
 from alebrije.studies.request import Request, SizeName
 from alebrije.train.plan import Plan, plan
 
@@ -144,7 +144,10 @@ def examinations(folder: ResultFolder, request: Request, wanted: tuple[str, ...]
     for model, own in zip(loaded, plans, strict=True):
         if own is not None:
             corpus = _own_corpus(own)
-            _check_own_task(request, model, corpus)
+            if request.yardsticks:
+                yield from (_examination(request, wanted, corpus, each, 0) for each in loaded if is_pixels(each))
+            else:
+                _check_own_task(request, model, corpus)
             yield _examination(request, wanted, corpus, model, own.seed)
 
 
@@ -216,4 +219,4 @@ def _job(folder: ResultFolder, request: Request, examination: Examination) -> Jo
     }
     cell = Cell(study="imagination", labels={"size": request.size, **examination.labels}, inputs=inputs)
     work = partial(compute_values, folder, cell, examination)
-    return Job(cell, work, user_encoder(examination.model), corpus.pixels)
+    return Job(cell, work, examination.model, corpus.pixels)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from alebrije.arrays import Bytes, Floats, to_numpy
 from alebrije.errors import InputError, UndefinedMetricWarning
+from alebrije.files import WEIGHTS, open_regular, sha256_of
 from alebrije.instruments.imagination.examination import Examination
 from alebrije.instruments.imagination.images import ShownEpisodes, Subset
 from alebrije.instruments.imagination.reader import FactorReader, read_correctly
@@ -173,8 +174,8 @@ def lpips_weights() -> str | None:
 @cache
 def _sha256(file: Path, size: int, changed: int) -> str:
     """The digest of a file, computed again only if its size or time changes."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    with open_regular(file, WEIGHTS) as opened:
+        return sha256_of(opened)
 
 
 def accuracy_values(reader: FactorReader, known: Predictions, new: Predictions) -> dict[str, Value]:

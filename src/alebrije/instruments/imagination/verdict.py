@@ -11,16 +11,19 @@ from alebrije.instruments.imagination.values import ACCURACY, FACTORS, OUT_ERROR
 from alebrije.report import verdict
 from alebrije.report.findings import Finding, first_reason
 from alebrije.report.sections import mean_known
+from alebrije.report.thresholds import THRESHOLDS
 from alebrije.report.verdict import Verdict, at_chance, listed, means_over, over_settings, percent, rounded
 from alebrije.results import Estimate
 from alebrije.results.estimates import format_number
 
-SKILL_GOOD = 0.5
-FACTOR_RIGHT, FACTOR_WRONG = 0.9, 0.6  # accuracies, as shares of the accuracy on true images
+SKILL_GOOD = THRESHOLDS["skill"].value
+FACTOR_RIGHT, FACTOR_WRONG = THRESHOLDS["factor right"].value, THRESHOLDS["factor wrong"].value
+UNCHANGED_SOURCE = "the unchanged source image"
 RULE = (
     f"good: the factor accuracy on new combinations is at least {FACTOR_RIGHT:.0%} of that on true images (without "
-    f"factor accuracies: skill of at least {SKILL_GOOD:g}); partly: better than the best constant image, whose skill "
-    "is 0; chance: no better than that, or a larger error than the unchanged source image, whatever the other scores."
+    f"factor accuracies: skill of at least {SKILL_GOOD:g}); chance: no better than the best constant image, whose "
+    f"skill is 0. A model with a larger error than {UNCHANGED_SOURCE} is no better than that, whatever its other "
+    "scores."
 )
 
 
@@ -63,8 +66,13 @@ def judge(findings: Sequence[Finding]) -> Verdict:
     return verdict_on(_scores(findings))
 
 
+def decisive(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings that the verdict is about."""
+    return [f for f in findings if f.estimate(OUT_ERROR, SKILL, ACCURACY) is not None or factor_names([f])]
+
+
 def _scores(findings: Sequence[Finding]) -> ImaginationScores:
-    cells = [f for f in findings if f.estimate(OUT_ERROR, SKILL, ACCURACY) is not None or factor_names([f])]
+    cells = decisive(findings)
     accuracies = {name: factor_accuracy(cells, name) for name in factor_names(cells)}
     return ImaginationScores(
         skill=mean_known(cells, SKILL),
@@ -113,16 +121,16 @@ def verdict_on(scores: ImaginationScores) -> Verdict:
     if skill is None and not factors:
         return verdict.no_verdict("skill", scores.reason)
     rest = f"{_factor_words(scores.factors)}{means_over(scores.settings)}{_encoder_words(scores.encoder_saw)}"
-    if scores.errors is not None and scores.errors[0] > scores.errors[1]:
-        error, unchanged = map(format_number, scores.errors)
-        known = "" if skill is None else f" (skill {rounded(skill)})"
-        worse = f"Its error is larger than that of the unchanged source image: {error} against {unchanged}"
-        return Verdict("chance", f"It does not imagine new combinations{known}. {worse}.{rest}")
+    worse = _worse_than_unchanged(scores)
     if scores.skill is not None and skill is not None and at_chance(scores.skill):
         no, unclear = "It does not imagine new combinations", "It is unclear whether it imagines new combinations"
         constant = "than the best constant image"
         text = verdict.no_better_than_chance(no, unclear, scores.skill, f"skill {rounded(skill)}", constant)
-        return Verdict("chance", f"{text}.{rest}")
+        return Verdict("chance", f"{text}.{worse}{rest}")
+    if worse:
+        known = "" if skill is None else f" (skill {rounded(skill)})"
+        text = f"It does not imagine new combinations{known}.{worse}{rest}"
+        return Verdict("below", text, than=UNCHANGED_SOURCE)
     if factors:
         good = statistics.fmean(factor.share for factor in factors) >= FACTOR_RIGHT
     else:
@@ -132,6 +140,14 @@ def verdict_on(scores: ImaginationScores) -> Verdict:
         head = "It predicts part of the image but not the factors, on new and on seen combinations alike"
     numbers = [*([] if skill is None else [f"skill {rounded(skill)}"]), _accuracy_words(factors, scores.overall)]
     return Verdict("good" if good else "partly", f"{head} ({'; '.join(numbers)}).{rest}")
+
+
+def _worse_than_unchanged(scores: ImaginationScores) -> str:
+    """The sentence about a larger error than that of the unchanged source; empty if it is not larger."""
+    if scores.errors is None or scores.errors[0] <= scores.errors[1]:
+        return ""
+    error, unchanged = map(format_number, scores.errors)
+    return f" Its error is larger than that of {UNCHANGED_SOURCE}: {error} against {unchanged}."
 
 
 def _accuracy_words(factors: Sequence[FactorAccuracy], overall: FactorAccuracy | None) -> str:

@@ -6,7 +6,7 @@ from alebrije.instruments.neurons.generalisation import ACCURACY, PAIR_ACCURACIE
 from alebrije.instruments.neurons.section import section
 from alebrije.instruments.neurons.study import jobs
 from alebrije.instruments.neurons.values import METRICS
-from alebrije.instruments.neurons.verdict import RULE, judge
+from alebrije.instruments.neurons.verdict import RULE, decisive, judge
 
 INSTRUMENT = Instrument(
     name="neurons",
@@ -17,6 +17,8 @@ INSTRUMENT = Instrument(
     jobs=jobs,
     verdict=judge,
     rule=RULE,
+    decisive=decisive,
+    score="SNC",
     section=section,
     summary_jobs=correlation_jobs,
 )

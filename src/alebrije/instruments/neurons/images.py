@@ -17,6 +17,7 @@ import torch
 from alebrije import data, worlds
 from alebrije.arrays import Array, Integers
 from alebrije.errors import InputError
+from alebrije.files import open_regular
 from alebrije.scenes import Factor, Scenes, Vocabulary
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import View
@@ -136,7 +137,7 @@ class Corpus:
         """The checksum of the images, which the archive stores in its directory."""
         assert self.file is not None
         try:
-            with zipfile.ZipFile(self.file) as archive:
+            with open_regular(self.file) as file, zipfile.ZipFile(file) as archive:
                 return archive.getinfo("images.npy").CRC
         except (OSError, zipfile.BadZipFile, KeyError):
             raise InputError(f"{self.file}: is damaged, or not the released .npz file of MPI3D") from None

@@ -96,7 +96,7 @@ def _hinton_diagram(finding: Finding, information: Floats, title: str) -> Chart:
     draw = partial(
         hinton_figure,
         information[kept],
-        [columns[neuron] for neuron in alignment],
+        [columns.get(neuron, -1) for neuron in alignment],  # -1: a factor with a single value
         factors,
         [f"z{numbers[neuron] if neuron < len(numbers) else neuron}" for neuron in kept],
         full,
@@ -110,8 +110,9 @@ def informative_neurons(information: Floats, alignment: Sequence[int], most: int
     >>> informative_neurons(np.array([[0.1], [0.9], [0.5], [0.0]]), [3], most=2)
     [1, 3]
     """
-    order = [*dict.fromkeys(alignment), *np.argsort(-information.max(1), kind="stable").tolist()]
-    return sorted(list(dict.fromkeys(order))[: max(most, len(set(alignment)))])
+    aligned = [neuron for neuron in dict.fromkeys(alignment) if neuron >= 0]
+    order = [*aligned, *np.argsort(-information.max(1), kind="stable").tolist()]
+    return sorted(list(dict.fromkeys(order))[: max(most, len(aligned))])
 
 
 def _generalisation(findings: Sequence[Finding]) -> list[Chart]:
@@ -167,5 +168,5 @@ def _entropies(found: Any, factors: int) -> Floats | None:
 def _indices(found: Any, neurons: int, factors: int) -> list[int]:
     """The stored index of the neuron aligned with each factor; none if they do not fit."""
     fits = isinstance(found, list) and len(found) == factors
-    good = fits and all(isinstance(one, int) and 0 <= one < neurons for one in found)
+    good = fits and all(isinstance(one, int) and -1 <= one < neurons for one in found)
     return [int(one) for one in found] if good else []

@@ -53,13 +53,13 @@ def hinton_details(codes: Floats, factors: Integers, alignment: Sequence[int]) -
     """
     classes = np.stack([np.unique(column, return_inverse=True)[1] for column in factors.T], 1)
     information = information_matrix(codes, classes, bins=20)
-    kept = np.arange(len(information))
+    kept, aligned = np.arange(len(information)), [neuron for neuron in alignment if neuron >= 0]
     if len(kept) > SHOWN:
-        strongest = [neuron for neuron in np.argsort(-information.max(1), kind="stable") if neuron not in alignment]
-        kept = np.sort(np.array([*alignment, *strongest])[: max(SHOWN, len(alignment))])
+        strongest = [neuron for neuron in np.argsort(-information.max(1), kind="stable") if neuron not in aligned]
+        kept = np.sort(np.array([*aligned, *strongest])[: max(SHOWN, len(aligned))])
     return {
         "information": information[kept].tolist(),
-        "alignment": np.searchsorted(kept, alignment).tolist(),
+        "alignment": np.where(np.less(alignment, 0), -1, np.searchsorted(kept, alignment)).tolist(),
         "neurons": kept.tolist(),
         "entropies": [entropy(np.bincount(column)) for column in classes.T],
     }

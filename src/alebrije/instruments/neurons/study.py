@@ -23,7 +23,7 @@ from alebrije.instruments.neurons.values import FAST, METRICS, Heads, compute_va
 from alebrije.results import Cell, Value
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
-from alebrije.studies.model import Model, TrainedModel, user_encoder
+from alebrije.studies.model import Model, TrainedModel
 from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
@@ -109,7 +109,7 @@ class _Cells:
     def metrics(self) -> Iterator[Job]:
         """The cell of all metrics."""
         usual = self._size.metrics
-        wanted = [name for name in METRICS if (self.request.wants(name) if self._by_name else name in usual)]
+        wanted = [name for name in METRICS if (self.request.wants(name) if self.request.metrics else name in usual)]
         if wanted:
             work = partial(compute_values, self._encoded(self.model), wanted, self._size.heads, self._by_name)
             yield self._job(work, self.identity, {}, {"metrics": versions(wanted)})
@@ -151,7 +151,7 @@ class _Cells:
         if self._by_name:
             inputs["metrics"] = {**inputs.get("metrics", {}), "any length": 1}
         cell = Cell(study="neurons", labels={**shared, **labels}, inputs=inputs)
-        return Job(cell, work, user_encoder(self.model), self.corpus.pixels)
+        return Job(cell, work, self.model, self.corpus.pixels)
 
     def _encoded(self, model: Model) -> EncodedCorpus:
         identity = self.identity if model is self.model else dict(model.identity)
@@ -163,8 +163,8 @@ class _Cells:
 
     @property
     def _by_name(self) -> bool:
-        """Whether values are requested by name; those are computed for codes of any length."""
-        return bool(self.request.metrics)
+        """Whether a user requests values by name; those are computed for codes of any length."""
+        return bool(self.request.metrics) and not self.request.yardsticks
 
     @property
     def _holds_out_pairs(self) -> bool:

@@ -9,21 +9,22 @@ from alebrije.instruments.neurons.generalisation import ACCURACY
 from alebrije.instruments.neurons.values import SHUFFLED
 from alebrije.report.findings import Finding, first_reason
 from alebrije.report.sections import mean_known
+from alebrije.report.thresholds import THRESHOLDS
 from alebrije.report.verdict import Verdict, at_chance, means_over, no_better_than_chance, no_verdict, percent, rounded
 from alebrije.results import Estimate
 
-SNC_GOOD = 0.8
-NK_GOOD = 0.5  # from here on, other neurons do not hold a factor
-KEPT, LOST = 0.9, 0.5  # shares of the accuracy on the normal test set that new combinations keep
+SNC_GOOD = THRESHOLDS["SNC"].value
+NK_GOOD = THRESHOLDS["NK"].value
+KEPT, LOST = THRESHOLDS["kept"].value, THRESHOLDS["lost"].value
 RULE = (
-    f"good: SNC of at least {SNC_GOOD:g}; partly: above chance, which is the SNC of shuffled codes if that was "
-    "computed, else 0."
+    f"good: SNC of at least {SNC_GOOD:g}; chance: no better than the SNC of shuffled codes if that was computed, else "
+    "than 0."
 )
 
 
 def judge(findings: Sequence[Finding]) -> Verdict:
     """The verdict on one model: means over its worlds."""
-    known = [finding for finding in findings if finding.known("SNC") is not None]
+    known = decisive(findings)
     snc, knockout = mean_known(findings, "SNC"), mean_known(findings, "NK")
     general = _generalisation(_accuracy(findings, "CG"), _accuracy(findings, "normal test set"))
     rest = general + means_over(len(known))
@@ -44,6 +45,11 @@ def judge(findings: Sequence[Finding]) -> Verdict:
         else:
             head += f", but other neurons hold {'it' if good else 'them'} too"
     return Verdict("good" if good else "partly", f"{head} ({score}).{rest}")
+
+
+def decisive(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings that the verdict is about."""
+    return [finding for finding in findings if finding.known("SNC") is not None]
 
 
 def _chance(findings: Sequence[Finding]) -> float:
@@ -69,6 +75,8 @@ def _generalisation(new: Estimate | None, normal: Estimate | None) -> str:
     usual = f"{percent(normal.value)} on the normal test set"
     if at_chance(normal):
         return f" Heads on its codes read nothing: {usual}, adjusted for chance."
+    if at_chance(new):
+        return f" Heads on its codes score {held_out} and {usual}, adjusted for chance: what they read is lost."
     share = new.value / normal.value
     left = "nearly all is kept" if share >= KEPT else "most is lost" if share < LOST else "part is lost"
     return f" Heads on its codes score {held_out} and {usual}, adjusted for chance: {left}."

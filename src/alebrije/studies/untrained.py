@@ -1,0 +1,205 @@
+"""Untrained twins of models: what an architecture, or random numbers of the same form, score without training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alebrije import adapters
+from alebrije.adapters import Encoder
+from alebrije.adapters.untrained import NotReinitialisedError, reinitialised
+from alebrije.encoding import Encoding
+from alebrije.errors import InputError
+from alebrije.results import Cell
+from alebrije.results.cells import Label
+from alebrije.studies.model import LoadedModel, Model, TrainedModel, View
+from alebrije.studies.references import resized
+from alebrije.train.plan import Plan
+
+TWINS = 3  # of each model, with seeds from 0
+SAME_ARCHITECTURE, PROJECTION = "same architecture, re-initialised weights", "random projection of the same width"
+_VERSION = 1  # raised when the same model gets other twins
+_PIXELS = 32  # side of the images that a random projection reads
+_KERNEL = 5  # side of the random convolution that groups pixels
+_DRAWN: list[tuple[object, int, Encoder]] = []  # the last twin that was drawn
+
+
+@runtime_checkable
+class HasTwins(Protocol):
+    """A model that knows its untrained twins."""
+
+    def untrained_twins(self, count: int) -> list[Model]:
+        """The twins with seeds from 0."""
+
+
+@dataclass(frozen=True)
+class Untrained:
+    """The same architecture with re-initialised weights, drawn when they are first needed."""
+
+    of: LoadedModel | TrainedModel
+    subject: Mapping[str, Any]  # the identity of the model, kept because computing it reads all weights
+    seed: int
+
+    @property
+    def labels(self) -> Mapping[str, Label]:
+        """Whose twin it is."""
+        return _labels(self.of, self.seed)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The architecture, and the seed of the weights."""
+        return _identity(self.subject, SAME_ARCHITECTURE, self.seed)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the model, if alebrije trained it."""
+        return self.of.plan if isinstance(self.of, TrainedModel) else self.of.encoder.plan
+
+    def encoder(self) -> Encoder:
+        """The network with new weights. One is kept, because every batch needs it."""
+        for of, seed, encoder in _DRAWN:
+            if of is self.of and seed == self.seed:
+                return encoder
+        _DRAWN[:] = [(self.of, self.seed, self._drawn())]
+        return _DRAWN[0][2]
+
+    def encode(self, view: View) -> Encoding:
+        """The encoding of the images."""
+        return self.encoder()(view.images)
+
+    def group(self, view: View) -> Tensor | None:
+        """The slot with the largest mask at each pixel."""
+        return LoadedModel(self.encoder()).group(view)
+
+    def decode(self, codes: Tensor) -> Tensor | None:
+        """None: nobody looks at its pictures."""
+        return None
+
+    def _drawn(self) -> Encoder:
+        if isinstance(self.of, LoadedModel):
+            return reinitialised(self.of.encoder, self.seed)
+        plan = self.of.plan
+        preprocessing = adapters.Preprocessing(size=plan.size)
+        module = replace(plan, seed=self.seed).new_model().eval()
+        return Encoder(module, name=plan.model, preprocessing=preprocessing, device=self.of.device, plan=plan)
+
+
+@dataclass(frozen=True)
+class RandomProjection:
+    """Random projections of the pixels, with as many numbers and slots as the codes of a model.
+
+    If the model groups pixels, a random convolution groups them into as many groups.
+    """
+
+    of: LoadedModel
+    subject: Mapping[str, Any]  # the identity of the model
+    seed: int
+    shape: tuple[int, ...]  # of a code: [D] or [K, D]
+    groups: int | None  # None if the model has no masks
+
+    @property
+    def labels(self) -> Mapping[str, Label]:
+        """Whose twin it is."""
+        return _labels(self.of, self.seed)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The form of the codes, and the seed."""
+        return {**_identity(self.subject, PROJECTION, self.seed), "shape": list(self.shape), "groups": self.groups}
+
+    @property
+    def kind(self) -> str:
+        """Whether its codes are vectors or slots."""
+        return "slots" if len(self.shape) > 1 else "vector"
+
+    def encode(self, view: View) -> Encoding:
+        """The projections."""
+        pixels = resized(view.images, _PIXELS).flatten(1)  # [B, 3 * _PIXELS**2]
+        width = torch.Size(self.shape).numel()
+        directions = torch.randn(pixels.shape[1], width, generator=self._generator()) / pixels.shape[1] ** 0.5
+        codes = (pixels @ directions.to(pixels.device)).unflatten(1, self.shape)
+        return Encoding(slots=codes) if self.kind == "slots" else Encoding(vector=codes)
+
+    def group(self, view: View) -> Tensor | None:
+        """The channel of a random convolution that is largest at each pixel, after each is centred."""
+        if self.groups is None:
+            return None
+        kernel = torch.randn(self.groups, 3, _KERNEL, _KERNEL, generator=self._generator()).to(view.images.device)
+        channels = F.conv2d(view.images.float() / 255, kernel, padding="same")  # [B, K, H, W]
+        return (channels - channels.mean((2, 3), keepdim=True)).argmax(1)
+
+    def decode(self, codes: Tensor) -> Tensor | None:
+        """None: it has no decoder."""
+        return None
+
+    def _generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self.seed)
+
+
+def untrained_twins(model: Model, count: int = TWINS) -> list[Model]:
+    """The twins of a model with seeds from 0: none for a reference, which learns nothing.
+
+    A model whose weights cannot be drawn again gets random projections of the same width.
+    """
+    if isinstance(model, LoadedModel):
+        return _loaded_twins(model, count)
+    if isinstance(model, TrainedModel):
+        return [Untrained(model, model.identity, seed) for seed in range(count)]
+    return model.untrained_twins(count) if isinstance(model, HasTwins) else []
+
+
+def architecture(subject: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a model's identity that decides what its untrained twins are.
+
+    >>> architecture({"encoder": "1234", "batch": 64, "device": "cpu"})
+    {'encoder': '1234'}
+    """
+    plan = subject.get("plan")
+    if isinstance(plan, Mapping):
+        return {"plan": {name: plan.get(name) for name in ("model", "settings", "size")}}
+    return {"encoder": subject.get("encoder")}
+
+
+def kind_of_twin(cell: Cell) -> str | None:
+    """What the untrained twin is that a cell examines; None if the cell examines something else."""
+    subject = cell.inputs.get("subject")
+    kind = subject.get("untrained") if isinstance(subject, Mapping) else None
+    return None if kind is None else str(kind)
+
+
+def _loaded_twins(model: LoadedModel, count: int) -> list[Model]:
+    subject = model.identity
+    if _can_be_drawn_again(model.encoder):
+        return [Untrained(model, subject, seed) for seed in range(count)]
+    try:
+        encoding = model.encoder.sample()
+    except InputError:  # raised again, and stored, by the cells of the model
+        return []
+    shape = tuple(encoding.codes.shape[1:])
+    groups = None if encoding.masks is None else int(encoding.masks.shape[1])
+    return [RandomProjection(model, subject, seed, shape, groups) for seed in range(count)]
+
+
+def _can_be_drawn_again(encoder: Encoder) -> bool:
+    """Whether the weights of an encoder can be re-initialised; tried once."""
+    if encoder.plan is not None:
+        return True
+    try:
+        reinitialised(encoder, 0)
+    except NotReinitialisedError:
+        return False
+    return True
+
+
+def _identity(subject: Mapping[str, Any], kind: str, seed: int) -> dict[str, Any]:
+    about = {name: subject[name] for name in ("batch", "device") if name in subject}
+    return {"untrained": kind, "version": _VERSION, "of": architecture(subject), "seed": seed, **about}
+
+
+def _labels(model: Model, seed: int) -> dict[str, Label]:
+    return {"model": f"untrained twin of {model.labels['model']}", "seed": seed}
