@@ -163,6 +163,7 @@ def test_until_zero_takes_no_step(tmp_path: Path) -> None:
     assert same(train(small(), source(), RECIPE, tmp_path, RunOptions(until=0)), small())
 
 
+@pytest.mark.usefixtures("default_handlers")
 def test_a_signal_while_images_are_rendered_is_not_waited_for(tmp_path: Path) -> None:
     class Rendering(PreloadedSource):
         def batch(self, first: int, count: int) -> Batch:
@@ -177,6 +178,7 @@ def test_a_signal_while_images_are_rendered_is_not_waited_for(tmp_path: Path) ->
     assert same(train(small(), source(), RECIPE, tmp_path), train(small(), source(), RECIPE, tmp_path / "whole"))
 
 
+@pytest.mark.usefixtures("default_handlers")
 def test_a_signal_during_the_first_step_saves_nothing(tmp_path: Path) -> None:
     class Stops(Small):
         def training_loss(self, batch: Batch, step: Tensor) -> Losses:

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from alebrije.train.stopping import GracefulStop
 
-
-@pytest.fixture(autouse=True)
-def restored_handlers() -> Iterator[None]:
-    """Start from the default handlers: in a background job of a script Ctrl-C is ignored."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("default_handlers")
 
 
 def test_a_signal_waits() -> None:
