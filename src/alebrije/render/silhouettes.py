@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,20 +13,63 @@ from alebrije.render.stage import build_stage
 from alebrije.scenes import Scenes
 
 
-def silhouettes(scenes: Scenes, size: int) -> Tensor:
-    """Depth of every object at the centre of every pixel, ignoring occlusion; infinite outside it. [B, N, H, W]
+@dataclass(frozen=True, eq=False)
+class SilhouettePixels:
+    """The M pixels that objects cover, each object rendered alone: a list, because objects are small.
 
     Only additions, products, quotients and square roots are used, so all machines give the same pixels.
     """
-    stage = build_stage(scenes)
-    instance, pixel = candidate_pixels(stage, size)
-    scene = stage.scene_of(instance)
-    inner = pixel - scene * (size * size)
-    row = inner.div(size, rounding_mode="floor")
-    direction = view_rays(stage, scene, inner - row * size + 0.5, row + 0.5, size)
-    depth = torch.full((stage.scenes * stage.objects * size * size,), math.inf, device=stage.device)
-    depth[instance * (size * size) + inner] = intersect(stage, instance, stage.camera.index_select(1, scene), direction)
-    return depth.reshape(stage.scenes, stage.objects, size, size)
+
+    scenes: int
+    objects: int
+    size: int
+    instance: Tensor  # [M] int64, scene * objects + object
+    pixel: Tensor  # [M] int64, scene * size * size + pixel
+    depth: Tensor  # [M] distance along the viewing axis
+
+    @classmethod
+    def of(cls, scenes: Scenes, size: int) -> SilhouettePixels:
+        """The silhouettes at the centre of every pixel."""
+        stage = build_stage(scenes)
+        instance, pixel = candidate_pixels(stage, size)
+        scene = stage.scene_of(instance)
+        inner = pixel - scene * (size * size)
+        row = inner.div(size, rounding_mode="floor")
+        direction = view_rays(stage, scene, inner - row * size + 0.5, row + 0.5, size)
+        depth = intersect(stage, instance, stage.camera.index_select(1, scene), direction)
+        hit = torch.isfinite(depth).nonzero()[:, 0]
+        return cls(stage.scenes, stage.objects, size, instance[hit], pixel[hit], depth[hit])
+
+    def visible(self) -> Tensor:
+        """Number of pixels in which each object is the nearest. [B, N] int64"""
+        nearest = torch.full((self.scenes * self.size**2,), math.inf, device=self.depth.device)
+        nearest.scatter_reduce_(0, self.pixel, self.depth, "amin")
+        front = self.instance[self.depth == nearest[self.pixel]]
+        return torch.bincount(front, minlength=self.scenes * self.objects).reshape(self.scenes, self.objects)
+
+    def uncovered(self) -> Tensor:
+        """Number of pixels that show the ground. [B] int64"""
+        return (self._covering_sets() == 0).reshape(self.scenes, -1).sum(1)
+
+    def sets(self) -> Tensor:
+        """Number of pixels that each set of objects covers; bit k of a set is object k. [B, 2 ** N] int64"""
+        count = 2**self.objects
+        sets = self._covering_sets().reshape(self.scenes, -1) + count * torch.arange(self.scenes)[:, None]
+        return torch.bincount(sets.flatten(), minlength=count * self.scenes).reshape(self.scenes, count)
+
+    def _covering_sets(self) -> Tensor:
+        """The set of objects that cover each pixel, as bits. [B * H * W] int64"""
+        bits = torch.ones_like(self.instance) << (self.instance % self.objects)
+        return torch.zeros(self.scenes * self.size**2, dtype=torch.int64).index_add_(0, self.pixel, bits)
+
+
+def silhouettes(scenes: Scenes, size: int) -> Tensor:
+    """Depth of every object at the centre of every pixel, ignoring occlusion; infinite outside it. [B, N, H, W]"""
+    found = SilhouettePixels.of(scenes, size)
+    depth = torch.full((found.scenes * found.objects * size * size,), math.inf, device=found.depth.device)
+    inner = found.pixel % (size * size)
+    depth[found.instance * (size * size) + inner] = found.depth
+    return depth.reshape(found.scenes, found.objects, size, size)
 
 
 def visible_masks(depth: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ and not on the number of scenes. A generator in the same state gives the same po
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from alebrije.arrays import Flags, Floats, Integers
 from alebrije.errors import InputError
 
 Propose = Callable[[Integers], tuple[Floats, Flags]]  # scene indices -> their positions, and which are accepted
+Sample = Callable[[int, Floats | None], Floats]  # a number of scenes, their first objects [b, 2] -> positions [b, 2]
 
 _RETRIES = 20_000  # per scene; ten large objects in CLEVR's field need about 100
 _AT_ONCE = 512
@@ -90,8 +92,8 @@ def place_apart(
         raise InputError(f"present must have the shape of sizes, {list(radii.shape)}, not {list(exists.shape)}")
     axes = ground_axes(np.asarray(camera, dtype=np.float64), len(radii))
 
-    def sample(earlier: Floats) -> Floats:
-        return reach * (2 * generator.random((len(earlier), 2)) - 1)
+    def sample(count: int, _: Floats | None) -> Floats:
+        return reach * (2 * generator.random((count, 2)) - 1)
 
     def propose(rows: Integers) -> tuple[Floats, Flags]:
         return place_in_turn(sample, radii[rows], axes[rows], exists[rows], gap, margin, corner, tries)
@@ -100,7 +102,7 @@ def place_apart(
 
 
 def place_in_turn(
-    sample: Callable[[Floats], Floats],
+    sample: Sample,
     radii: Floats,
     axes: Floats,
     exists: Flags,
@@ -111,26 +113,56 @@ def place_in_turn(
 ) -> tuple[Floats, Flags]:
     """Positions [B, N, 2] of one object after another, and which scenes had room for all; see `place_apart`.
 
-    `sample` returns positions [b, 2] of an object, given those of the earlier objects [b, index, 2] in the same scenes.
+    `sample` returns positions [b, 2] of an object in b scenes, given those of the first object [b, 2] (None at first).
     """
-    positions, alive = np.zeros((*radii.shape, 2)), np.ones(len(radii), dtype=bool)
+    placed, alive = np.zeros((2, radii.shape[1], len(radii))), np.ones(len(radii), dtype=bool)  # x and y [N, B]
     for index in range(radii.shape[1]):
-        waiting = np.flatnonzero(alive & exists[:, index])
+        rows = np.flatnonzero(alive & exists[:, index])
+        room = _Room.beside(placed[:, :index, rows], radii[rows], axes[rows], exists[rows, :index].T)
         for _ in range(tries):
-            if not waiting.size:
+            if not rows.size:
                 break
-            earlier, known = positions[waiting, :index], exists[waiting, :index]
-            positions[waiting, index] = xy = sample(earlier)
-            offsets = xy[:, None] - earlier  # [b, index, 2]
-            distance = np.sqrt((offsets**2).sum(-1)) - radii[waiting, index, None] - radii[waiting, :index]
-            along = np.abs((offsets[:, :, None] * axes[waiting][:, None]).sum(-1))  # [b, index, 2]: sideways, in depth
-            unclear = ((along > 0) & (along < margin)).any(-1)
-            good = ~(((distance < gap) | unclear) & known).any(-1)
-            if corner is not None:
-                good &= (np.abs(xy.sum(-1)) <= corner) | ~known.any(-1)
-            waiting = waiting[~good]
-        alive[waiting] = False
-    return positions, alive
+            xy = sample(len(rows), placed[:, 0, rows].T if index else None)
+            placed[:, index, rows] = xy.T
+            bad = room.refuses(xy[:, 0], xy[:, 1], gap, margin, corner)
+            rows, room = rows[bad], room.of(bad)
+        alive[rows] = False
+    return np.ascontiguousarray(placed.transpose(2, 1, 0)), alive
+
+
+class _Room(NamedTuple):
+    """Where the next object of b scenes may stand beside K earlier ones; rows are last, which makes sums fast."""
+
+    x: Floats  # [K, b] of the earlier objects
+    y: Floats
+    known: Flags  # [K, b] whether an earlier object exists
+    own: Floats  # [b] radius of the next object
+    radii: Floats  # [K, b] of the earlier objects
+    axes: Floats  # [4, b]: right x, right y, away x, away y
+
+    @classmethod
+    def beside(cls, earlier: Floats, radii: Floats, axes: Floats, known: Flags) -> _Room:
+        """The room beside objects at `earlier` [2, K, b], with the radii [b, N] of all objects."""
+        count = earlier.shape[1]
+        next_radius = radii[:, count] if len(radii) else np.zeros(0)
+        return cls(earlier[0], earlier[1], known, next_radius, radii[:, :count].T, axes.reshape(-1, 4).T)
+
+    def of(self, chosen: Flags) -> _Room:
+        """The room in some of the scenes [b]."""
+        x, y, radii = self.x[:, chosen], self.y[:, chosen], self.radii[:, chosen]
+        return _Room(x, y, self.known[:, chosen], self.own[chosen], radii, self.axes[:, chosen])
+
+    def refuses(self, x: Floats, y: Floats, gap: float, margin: float, corner: float | None) -> Flags:
+        """Whether positions [b] of the next object are too close to an earlier one, or in a corner."""
+        dx, dy = x - self.x, y - self.y  # [K, b]
+        distance = np.sqrt(dx * dx + dy * dy) - self.own - self.radii
+        right_x, right_y, away_x, away_y = self.axes
+        sideways, depth = np.abs(dx * right_x + dy * right_y), np.abs(dx * away_x + dy * away_y)
+        unclear = ((sideways > 0) & (sideways < margin)) | ((depth > 0) & (depth < margin))
+        bad = (((distance < gap) | unclear) & self.known).any(0)
+        if corner is not None:
+            bad |= (np.abs(x + y) > corner) & self.known.any(0)
+        return np.asarray(bad)
 
 
 def _sample_until_accepted(propose: Propose, radii: Floats, retries: int) -> Floats:

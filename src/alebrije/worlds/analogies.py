@@ -179,18 +179,14 @@ def _partition(scenes: Scenes, size: int, occluded: bool, uniform: Floats, slack
 
 def _pixels(scenes: Scenes, size: int) -> tuple[Integers, Floats]:
     """The number of visible pixels of each object [B, N], and of pixels that each set of objects covers [B, 256]."""
-    from alebrije.render.silhouettes import silhouettes, visible_pixels
+    from alebrije.render.silhouettes import SilhouettePixels
 
-    bits = (1 << torch.arange(scenes.objects))[:, None, None]
     step = max(1, _RAYS_AT_ONCE // (scenes.objects * size * size))
     visible, covered = [np.zeros((0, scenes.objects), dtype=np.int64)], [np.zeros((0, SETS))]
     for begin in range(0, len(scenes), step):
-        depth = silhouettes(scenes[begin : begin + step], size)
-        sets = (depth.isfinite() * bits).sum(1).flatten(1)  # [b, H * W]
-        sets += SETS * torch.arange(len(sets))[:, None]
-        histogram = torch.bincount(sets.flatten(), minlength=SETS * len(sets))
-        visible.append(visible_pixels(depth).numpy())
-        covered.append(histogram.reshape(-1, SETS).double().numpy())  # floats for fast products, still exact
+        pixels = SilhouettePixels.of(scenes[begin : begin + step], size)
+        visible.append(pixels.visible().numpy())
+        covered.append(pixels.sets().double().numpy())  # floats for fast products, still exact
     return np.concatenate(visible), np.concatenate(covered)
 
 

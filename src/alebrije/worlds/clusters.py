@@ -22,11 +22,11 @@ def place_clustered(
     release, a scene without room after 50 samples of an object is reported, so that its sizes can be sampled again.
     """
 
-    def sample(earlier: Floats) -> Floats:
-        uniform = generator.random((len(earlier), 2))
-        if not earlier.shape[1]:
+    def sample(count: int, first: Floats | None) -> Floats:
+        uniform = generator.random((count, 2))
+        if first is None:
             return _REACH * (2 * uniform - 1)
-        low, high = np.maximum(earlier[:, 0] - SPREAD, -_REACH), np.minimum(earlier[:, 0] + SPREAD, _REACH)
+        low, high = np.maximum(first - SPREAD, -_REACH), np.minimum(first + SPREAD, _REACH)
         return np.asarray(low + uniform * (high - low))
 
     axes = ground_axes(camera, len(sizes))

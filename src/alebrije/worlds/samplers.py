@@ -78,16 +78,15 @@ def well_visible(scenes: Scenes, size: int, least: int) -> Flags:
 
 
 def _visible(scenes: Scenes, size: int, least: float) -> Flags:
-    from alebrije.render.silhouettes import silhouettes, visible_pixels
+    from alebrije.render.silhouettes import SilhouettePixels
 
     step = max(1, _RAYS_AT_ONCE // (scenes.objects * size * size))
     good = []
     for begin in range(0, len(scenes), step):
         part = scenes[begin : begin + step]
-        depth = silhouettes(part, size)
-        visible = (visible_pixels(depth) >= least) | ~part.present
-        ground = depth.isinf().all(1).flatten(1).sum(1) >= least
-        good.append(visible.all(1) & ground)
+        pixels = SilhouettePixels.of(part, size)
+        visible = (pixels.visible() >= least) | ~part.present
+        good.append(visible.all(1) & (pixels.uncovered() >= least))
     return torch.cat(good).numpy() if good else np.zeros(0, dtype=bool)
 
 
