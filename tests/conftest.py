@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from alebrije.data.machine_cache import FOLDER
 from alebrije.studies.run import _yardstick_jobs as yardstick_jobs
 from tests.programs import Programs
 
@@ -66,6 +69,18 @@ SLOW = [
     "worlds/test_world",
     "instruments/neurons/test_snc",
 ]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """All tests share a new cache of world images: what one has rendered, no other renders again."""
+    if not hasattr(config, "workerinput"):
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="alebrije-cache-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the cache of this run."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(FOLDER), ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

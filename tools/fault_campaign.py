@@ -52,6 +52,7 @@ OURS += (
     "studies.commands",
     "adapters.check",
 )
+CACHE = "cache"  # the machine's cache of `eval`, beside its results; the other commands run without one
 HANG = 240.0  # seconds after which a command counts as hanging
 REPAIRED, REFUSED, WRONG = "repaired", "refused", "wrong"
 
@@ -86,6 +87,7 @@ def start(words: Sequence[str], folder: Path, output: int, largest_file: int | N
             for number, end in ((0, nothing.fileno()), (1, output), (2, output)):
                 os.dup2(end, number)
         os.chdir(folder)
+        os.environ["ALEBRIJE_CACHE"] = CACHE if words[0] == "eval" else "off"
         if largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         sys.argv = ["alebrije", *words]
@@ -225,7 +227,7 @@ def _replace_by(make: Callable[[Path], object]) -> Callable[[Path, random.Random
 
 def _other(path: Path, draw: random.Random) -> None:
     """The content of another file of the folder, of the same kind if there is one."""
-    top = next(parent for parent in path.parents if parent.name in ("results", "images", "run"))
+    top = next(parent for parent in path.parents if parent.name in ("results", "images", "run", CACHE))
     others = [each for each in sorted(top.rglob("*")) if each.is_file() and each != path]
     alike = [each for each in others if each.suffix == path.suffix]
     path.write_bytes(draw.choice(alike or others).read_bytes())
@@ -258,7 +260,7 @@ def damage_attempt(
         before = judge(words, outcomes, work / "copy", expected)  # no wrong value before it is computed again
         if before[0] == WRONG and "without a word" not in before[1]:
             return before
-    elif {"data", "runs"} & set(path.parts):
+    elif {"data", "runs", CACHE} & set(path.parts):
         shutil.rmtree(work / "copy" / "results" / "cells")  # so that the damaged file is needed
     outcomes.append(run(words, work / "copy"))
     return judge(words, outcomes, work / "copy", expected)
@@ -391,11 +393,12 @@ def attempts(wholes: dict[str, Whole], seed: int, kills: int, mounts: bool, quic
     found = []
     for whole in wholes.values():
         command, words = whole.words[0], whole.words
-        if command != "study":
-            for name in whole.files:
-                for kind in DAMAGES:
-                    work = partial(damage_attempt, words, whole.folder, name, kind, seed, whole.values)
-                    found.append(Attempt(f"damaged file, {command}", f"{name}: {kind}", work))
+        # what a study stores is like what `eval` stores, except the arrays that are not in the cache
+        for name in whole.files if command != "study" else [one for one in whole.files if "/data/" in one]:
+            row = "damaged file, machine cache" if name.startswith(CACHE) else f"damaged file, {command}"
+            for kind in DAMAGES:
+                work = partial(damage_attempt, words, whole.folder, name, kind, seed, whole.values)
+                found.append(Attempt(row, f"{name}: {kind}", work))
         for number in range(kills):
             work = partial(kill_attempt, words, whole.seconds, seed + number, whole.values)
             found.append(Attempt(f"kill -9, {command}", f"number {number}", work))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,11 +95,20 @@ def is_leftover(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(PART)
 
 
-def drop_leftovers(folder: Path) -> None:
-    """Remove what killed processes left in a folder. Call it only when all writing there is done."""
+def drop_leftovers(folder: Path, age: float | None = None) -> None:
+    """Remove what killed processes left in a folder.
+
+    Call it only when all writing there is done, or with an `age` in seconds after which nobody writes any more.
+    """
     for path in folder.iterdir():
-        if is_leftover(path):
+        if is_leftover(path) and (age is None or _age(path) > age):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def drop_leftovers_of(path: Path) -> None:
+    """Remove what killed processes left of one file or folder. Call it only when no other process writes it."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*{PART}"):
+        shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -147,12 +159,41 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def named_lock(folder: Path, name: str) -> Iterator[None]:
+    """A lock: one process at a time runs this block for a folder and a name. A killed process releases it."""
+    with explain_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = _open_lock(folder / f"{name}.lock")
+    try:
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks: arrays may be computed twice, and either copy is complete
+            yield
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def explain_read_errors(path: Path) -> Iterator[None]:
     """Turn missing permissions or a failing disk into an InputError that names the file."""
     try:
         yield
     except OSError as error:
         raise InputError(f"{error.filename or path}: cannot be read: {error.strerror or error}") from error
+
+
+def _open_lock(path: Path) -> int:
+    """Open a lock file, created if needed."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder, not a lock file; remove it")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(f"{path}: is not a regular file; remove it")
+    return handle
 
 
 def _temporary_path(path: Path) -> Path:
@@ -186,6 +227,14 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _age(path: Path) -> float:
+    """Seconds since a path was changed; 0 if it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _umask() -> int:

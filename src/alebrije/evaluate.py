@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # loaded when something is evaluated, so that `import alebrij
     from alebrije.studies.jobs import Progress, RunSummary
     from alebrije.studies.model import Model
     from alebrije.studies.request import Request
+    from alebrije.studies.stages import Activity
 
 _MOST_ROWS = 40  # of a table that is printed unasked
 
@@ -181,6 +182,7 @@ def evaluate(
     alphas: Sequence[float] = (),
     workers: int = 1,
     progress: Progress | None = None,
+    activity: Activity | None = None,
 ) -> Report:
     """Examine a model: any callable from images [B, 3, H, W] in 0..1 to codes, or a spec as in `adapters.load`.
 
@@ -202,6 +204,7 @@ def evaluate(
         alphas: For imagination: shares of the non-core combinations that training shows.
         workers: Processes that share the work.
         progress: A callback for each finished cell.
+        activity: A callback with what is being done, such as "rendering grouping-clevr6", when that changes.
 
     A model whose scores would be meaningless is refused before anything is computed (`adapters.precheck`).
 
@@ -214,10 +217,10 @@ def evaluate(
     """
     from alebrije import instruments
     from alebrije.studies.folder import ResultFolder
-    from alebrije.studies.jobs import RunSummary, Workers
+    from alebrije.studies.jobs import Workers
     from alebrije.studies.references import reference
     from alebrije.studies.request import SIZES, Request
-    from alebrije.studies.run import plan_study, precheck_models, run_study
+    from alebrije.studies.run import plan_study, precheck_models, run_studies
 
     if size not in SIZES:
         raise InputError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
@@ -241,9 +244,7 @@ def evaluate(
     requests = _requests(request, wanted)
     planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
     precheck_models(planned, folder)
-    summary = RunSummary()
-    for study in planned:
-        summary += run_study(study, folder, Workers(workers, progress=progress))
+    summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
 

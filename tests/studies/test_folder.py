@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ from alebrije.errors import InputError
 from alebrije.files import sha256_of
 from alebrije.results import Cell
 from alebrije.studies.folder import ResultFolder, open_results
+from tests.damages import DAMAGES
 
 CELL = Cell(study="grouping", labels={"model": "../x"}, inputs={"seed": 1})
 
@@ -90,33 +89,6 @@ SETTINGS = {"name": "corpus", "seed": 3}
 
 def corpus() -> dict[str, np.ndarray]:
     return {"images": np.arange(600, dtype=np.uint8).reshape(10, 60), "masks": np.ones((10, 4), np.uint8)}
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 4
-    path.write_bytes(bytes(content))
-
-
-def put_in_place(odd: Callable[[Path], object]) -> Callable[[Path], None]:
-    def damage(path: Path) -> None:
-        path.unlink()
-        odd(path)
-
-    return damage
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "flip": flip,
-    "truncate": lambda path: os.truncate(path, path.stat().st_size // 2),
-    "empty": lambda path: path.write_bytes(b""),
-    "append": lambda path: path.write_bytes(path.read_bytes() + b"x"),
-    "other": lambda path: path.write_bytes((path.parent / "settings.json").read_bytes()),
-    "delete": Path.unlink,
-    "pipe": put_in_place(os.mkfifo),
-    "folder": put_in_place(Path.mkdir),
-    "device": put_in_place(lambda path: path.symlink_to("/dev/zero")),
-}
 
 
 @pytest.mark.parametrize("name", ["masks.npy", "checksums.json"])

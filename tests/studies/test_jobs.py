@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -19,7 +20,7 @@ from joblib import parallel_config
 
 from alebrije.errors import InputError
 from alebrije.results import Cell, Result, Store, Value
-from alebrije.studies.jobs import Job, Progress, RunSummary, Workers, estimate, in_shard, run_jobs
+from alebrije.studies.jobs import Job, Progress, RunSummary, Workers, _spread, estimate, in_shard, run_jobs
 
 ROOT = Path(__file__).parents[2]  # from which another process imports this module
 
@@ -87,6 +88,32 @@ def test_a_worker_that_dies_takes_only_its_own_cell_with_it(tmp_path: Path) -> N
     assert "LostWorkerError" in (summary.failed[0].traceback or "")
     assert scores(store) == {0: 0.0, 2: 4.0, 3: 9.0}
     assert summary.done == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_time_of_all_cells_is_added_up_by_stage(tmp_path: Path, workers: int) -> None:
+    summary = run_jobs([job(number, pause=0.05) for number in range(6)], Store(tmp_path), Workers(workers))
+    assert set(summary.stages) == {"scoring"}
+    assert 6 * 0.05 <= summary.seconds <= summary.stages["scoring"]
+    both = summary + RunSummary(stages={"scoring": 1.0, "encoding": 2.0})
+    assert both.stages == {"scoring": summary.stages["scoring"] + 1.0, "encoding": 2.0}
+
+
+def test_neighbours_share_neither_images_nor_a_model() -> None:
+    jobs = [
+        Job(
+            Cell(study=study, labels={"world": world, "part": part}, inputs={"subject": model, "part": part}),
+            dict,
+        )
+        for study, world in (("grouping", "clevr6"), ("analogy", "coat"), ("neurons", "rooms"))
+        for model in ("own", "twin 0", "twin 1", "pixels")
+        for part in ("a", "b")
+    ]
+    order = _spread(jobs)
+    assert sorted(one.cell.key for one in order) == sorted(one.cell.key for one in jobs)
+    for one, following in itertools.pairwise(order):
+        assert one.cell.study != following.cell.study
+        assert one.cell.inputs["subject"] != following.cell.inputs["subject"]
 
 
 def test_shards_are_disjoint_and_do_not_depend_on_the_order_of_jobs(tmp_path: Path) -> None:

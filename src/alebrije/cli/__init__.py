@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from alebrije.cli.cache import Cache
 from alebrije.cli.check import Check
 from alebrije.cli.demo import Demo, Toys, Version
 from alebrije.cli.eval import Eval
@@ -45,6 +46,7 @@ _COMMANDS = (
     | Annotated[Results, tyro.conf.subcommand("results")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Cache, tyro.conf.subcommand("cache")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[Toys, tyro.conf.subcommand("toys")]
     | Annotated[Version, tyro.conf.subcommand("version")]

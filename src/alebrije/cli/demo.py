@@ -30,7 +30,7 @@ class Demo:
 
         started = time.perf_counter()
         with cell_progress() as progress:
-            report = run_demo(self.out, workers=self.jobs, progress=progress)
+            report = run_demo(self.out, workers=self.jobs, progress=progress.cells, activity=progress.activity)
         page = report.save(self.out / "report.html")
         print(f"\n{in_words(report.requested, report.verdicts)}\n")
         print_outcome(report.summary, f"{time.perf_counter() - started:.0f} seconds; open {page} in a browser")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from alebrije.cli.options import Device, Size, Spec, Triple, at_least_one, device_name
 from alebrije.cli.paths import OutPath
-from alebrije.cli.printing import print_outcome
+from alebrije.cli.printing import print_outcome, print_times
 from alebrije.errors import InputError
 from alebrije.instruments import NAMES
 
@@ -58,6 +59,7 @@ class Eval:
 
     def run(self) -> None:
         """Examine, write the report, print the verdicts; exit with 1 if a cell failed."""
+        began = time.perf_counter()
         at_least_one(batch=self.batch, jobs=self.jobs, pixels=self.pixels)
         if self.name is not None and not self.name.strip():
             raise InputError("--name is empty")
@@ -85,13 +87,17 @@ class Eval:
                 batch=self.batch,
                 device=device,
                 workers=jobs,
-                progress=progress,
+                progress=progress.cells,
+                activity=progress.activity,
             )
         for instrument in instruments:
             note_command(report.folder, instrument, typed_command())
+        computed = time.perf_counter()
         page = report.save(self.out / "report.html")  # before printing, which a closed pipe may end
+        saved = time.perf_counter()
         self._print_kept_name({str(result.cell.labels.get("model")) for result in report.results})
         print(report)
+        print_times(report.summary, processes=jobs, report=saved - computed, total=saved - began)
         print_outcome(report.summary, f"the report is {page}", failures_printed=True)
 
     def _print_kept_name(self, names: Collection[str]) -> None:

@@ -25,6 +25,20 @@ def print_table(table: Table) -> None:
     print(*[visible(str(table.title))] * bool(table.title), text, sep="\n", end="")
 
 
+def print_times(
+    summary: RunSummary, *, processes: int = 1, report: float | None = None, total: float | None = None
+) -> None:
+    """Print how long each part took, if something was computed; seconds of several processes are added up."""
+    if not summary.stages:
+        return
+    parts = sorted(summary.stages.items(), key=lambda part: -part[1])
+    cells = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts if seconds >= 0.05)
+    several = f" (sums over {processes} processes)" if processes > 1 else ""
+    ends = [f"report {report:.1f} s"] if report is not None else []
+    ends += [f"{total:.1f} s in all"] if total is not None else []
+    print("; ".join([f"Time: {cells or 'less than 0.1 s'}{several}", *ends]))
+
+
 def print_outcome(summary: RunSummary, last: str, failures_printed: bool = False) -> None:
     """Print the outcome of the cells, and exit with 1 if some failed; `failures_printed` skips their list."""
     print(f"{summary}; {last}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -126,19 +128,63 @@ class _ImagePace:
         return f"{_rate(speed)}, {time_left((total - done) / speed)}" if speed else "..."
 
 
+@dataclass(frozen=True)
+class CellProgress:
+    """What a study reports while it runs: finished cells, and what is being done."""
+
+    cells: Callable[[int, int, object, float], None]  # cells done, cells in total, the last cell, seconds left
+    activity: Callable[[str], None]
+
+
 @contextmanager
-def cell_progress() -> Iterator[Callable[[int, int, object, float], None]]:
-    """A function that takes cells done, cells in total, the last cell, and seconds left."""
+def cell_progress() -> Iterator[CellProgress]:
+    """The progress of the cells of a study. Without a terminal, only what takes seconds gets a line of its own."""
     from rich.markup import escape
 
     if not sys.stderr.isatty():
-        yield lambda done, total, cell, left: _line(f"[{done}/{total}] {cell}, {left / 60:.1f} minutes left")
+        with _long_activities() as activity:
+            yield CellProgress(
+                lambda done, total, cell, left: _line(f"[{done}/{total}] {cell}, {left / 60:.1f} minutes left"),
+                activity,
+            )
         return
-    with _bars("bar", "count", "{task.description}", "{task.fields[note]}") as bars:
-        task = bars.add_task("the first cell", total=None, note="")
-        yield lambda done, total, cell, left: bars.update(
-            task, completed=done, total=total, description=escape(str(cell)), note=f"{left / 60:.1f} minutes left"
+    with _bars("bar", "count", "{task.description}", "{task.fields[note]}", "{task.fields[activity]}") as bars:
+        task = bars.add_task("the first cell", total=None, note="", activity="")
+        yield CellProgress(
+            lambda done, total, cell, left: bars.update(
+                task, completed=done, total=total, description=escape(str(cell)), note=f"{left / 60:.1f} minutes left"
+            ),
+            lambda activity: bars.update(task, activity=escape(activity)),
         )
+
+
+@contextmanager
+def _long_activities() -> Iterator[Callable[[str], None]]:
+    """A function that takes what is being done, such as "rendering a; encoding". What lasts gets a line, once."""
+    since: dict[str, float] = {}
+    printed, over = set[str](), threading.Event()
+
+    def hear(text: str) -> None:
+        now = {each for each in text.split("; ") if each}
+        for each in since.keys() - now:
+            since.pop(each, None)
+        for each in now:
+            since.setdefault(each, time.perf_counter())
+
+    def watch() -> None:
+        while not over.wait(1.0):
+            for each, begun in list(since.items()):
+                if each not in printed and time.perf_counter() - begun >= SECONDS_A_LINE:
+                    printed.add(each)
+                    _line(f"{each} ...")
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield hear
+    finally:
+        over.set()
+        thread.join()
 
 
 class _Due:

@@ -12,7 +12,7 @@ import tyro
 from alebrije.cli.eval import typed_command
 from alebrije.cli.options import Device, Size, at_least_one, device_name
 from alebrije.cli.paths import OutPath
-from alebrije.cli.printing import print_outcome
+from alebrije.cli.printing import print_outcome, print_times
 from alebrije.errors import InputError
 from alebrije.instruments import NAMES
 
@@ -85,7 +85,10 @@ class Study:
             return
         precheck_models([planned], folder, shard)
         with cell_progress() as progress:
-            summary = run_study(planned, folder, Workers(self.jobs, self.backend, shard, progress))
+            summary = run_study(
+                planned, folder, Workers(self.jobs, self.backend, shard, progress.cells, progress.activity)
+            )
+        print_times(summary, processes=self.jobs)
         note_command(folder, self.name, typed_command())
         print_outcome(summary, f"`alebrije report {shlex.quote(str(self.out))}` writes the report")
 

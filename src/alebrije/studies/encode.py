@@ -15,6 +15,7 @@ from alebrije.arrays import Array
 from alebrije.errors import InputError
 from alebrije.scenes import Scenes, Vocabulary
 from alebrije.studies.model import LoadedModel, Model, View, plan_of
+from alebrije.studies.stages import in_stage
 
 READS_SCENES = "SVIB's Oracle takes scenes, not images, so it has no codes to examine"
 NOT_FINITE = "some codes are NaN or infinite; `alebrije check` says where they first appear"
@@ -35,7 +36,8 @@ def examining(model: Model, expected: str = "") -> Iterator[None]:
     if plan is not None and plan.reads_scenes:
         raise NotExaminedError(READS_SCENES)
     try:
-        yield
+        with in_stage("encoding"):
+            yield
     except InputError as error:
         if isinstance(model, LoadedModel) and isinstance(model.encoder.model, Embeddings):
             raise NotExaminedError(f"{error}; {expected}" if expected else str(error)) from error

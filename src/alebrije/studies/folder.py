@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import io
-import json
-import logging
 import os
-import stat
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from alebrije.arrays import Array
-from alebrije.atomic import explain_write_errors, new_folder, remove_path, write_atomically
-from alebrije.data.checked_arrays import FileRecord, map_array, write_array
+from alebrije.atomic import explain_write_errors, named_lock, write_atomically
+from alebrije.data.array_store import ArrayStore, Compute
+from alebrije.data.machine_cache import CacheUnusableError, machine_cache
 from alebrije.errors import InputError
-from alebrije.files import RECORDS, check_unpacked_size, open_regular, read_json
+from alebrije.files import RECORDS, check_unpacked_size, open_regular
 from alebrije.results import Cell, Store
 from alebrije.results.canonical_json import digest
+from alebrije.studies.stages import SCORING, StageName, in_stage
+from alebrije.worlds.user_worlds import CONTENTS
 
 CELLS = "cells"
 _KEY = 16  # characters of a digest in a name
-_CHECKSUMS = "checksums.json"  # of the arrays in a folder of `data`
 _OWNER = "cell"  # the array of samples that holds the key of their cell
-_LOG = logging.getLogger("alebrije")
 
 
 class ResultFolder:
@@ -37,7 +35,7 @@ class ResultFolder:
 
     - `cells/`: results (`store`)
     - `runs/`: models trained for a study, one folder per plan
-    - `data/`: corpora and codes that several cells use, computed once
+    - `data/`: codes, heads and corpora that several cells use, computed once
     - `samples/`: a few small arrays of each cell, for the pictures of the report
 
     Everything but the cells can be removed and is computed again when needed.
@@ -101,87 +99,54 @@ class ResultFolder:
         owner = kept.pop(_OWNER, None)  # older samples lack it
         return kept if owner is None or str(owner) == cell.key else {}
 
-    def cached(
-        self, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, npt.ArrayLike]]
-    ) -> dict[str, Array]:
+    def cached(self, settings: Mapping[str, Any], compute: Compute, stage: StageName = SCORING) -> dict[str, Array]:
         """Arrays that depend only on settings: the first process computes them, all others read them.
 
         Sizes and checksums are compared before use, and what is damaged is computed again, with one warning.
         """
-        name = f"{settings.get('name', 'arrays')}-{digest(dict(settings))[:_KEY]}"
-        path = self.path / "data" / name
-        try:
-            return _open_arrays(path)
-        except (FileNotFoundError, InputError):
-            pass  # not computed yet, or damaged
-        with self.locked(name):
-            try:
-                return _open_arrays(path)  # another process has computed them
-            except FileNotFoundError:
-                pass
-            except InputError as error:
-                _LOG.warning("%s; the arrays are computed again", error)
-                with explain_write_errors(path.parent):
-                    remove_path(path)
-            arrays = {array: np.asarray(values) for array, values in compute().items()}
-            with explain_write_errors(path.parent):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with new_folder(path) as fresh:
-                    _write_arrays(fresh, arrays, settings)
-            return _open_arrays(path)
+        return self._cached(settings, _counted(stage, "", compute))
 
-    @contextmanager
-    def locked(self, name: str) -> Iterator[None]:
+    def images(self, settings: Mapping[str, Any], render: Compute, device: str = "cpu") -> dict[str, Array]:
+        """As `cached`, for images of alebrije's worlds: they are rendered once per machine if it has a cache for them.
+
+        A world of the user may depend on files that nobody can see, so its images stay in the result folder.
+        """
+        cache, render = machine_cache(), _counted("rendering", str(settings.get("name", "")), render)
+        if cache is None or CONTENTS in settings or (self.path / "data" / _name(settings)).exists():
+            return self._cached(settings, render)
+        try:
+            with in_stage("reading and waiting"):
+                return cache.get(settings, render, device)
+        except CacheUnusableError as error:
+            rendered = error.arrays
+            return self._cached(settings, render if rendered is None else lambda: rendered)
+
+    def _cached(self, settings: Mapping[str, Any], compute: Compute) -> dict[str, Array]:
+        with in_stage("reading and waiting"):
+            return ArrayStore(self.path / "data", self._locks).get(_name(settings), settings, compute)
+
+    def locked(self, name: str) -> AbstractContextManager[None]:
         """A lock: one process at a time runs this block for a name. A killed process releases it."""
-        path = self.path / "locks"
-        with explain_write_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
-            handle = _open_lock(path / f"{name}.lock")
-        try:
-            try:
-                import fcntl
-            except ImportError:  # Windows has no such locks: arrays may be computed twice, and either copy is complete
-                yield
-                return
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+        return named_lock(self._locks, name)
+
+    @property
+    def _locks(self) -> Path:
+        return self.path / "locks"
 
 
-def _write_arrays(folder: Path, arrays: Mapping[str, Array], settings: Mapping[str, Any]) -> None:
-    """Write arrays, their checksums, and their settings for people to read."""
-    records = {name: write_array(folder / f"{name}.npy", array).model_dump() for name, array in arrays.items()}
-    (folder / _CHECKSUMS).write_text(json.dumps(records, indent=1) + "\n")
-    (folder / "settings.json").write_text(json.dumps(settings, indent=1, default=str) + "\n")
+def _counted(name: StageName, about: str, compute: Compute) -> Compute:
+    """The same computation, counted for a stage."""
+
+    def counted() -> Mapping[str, npt.ArrayLike]:
+        with in_stage(name, about):
+            return compute()
+
+    return counted
 
 
-def _open_arrays(folder: Path) -> dict[str, Array]:
-    """The arrays of a folder, compared with their checksums; an InputError if a file is damaged or missing."""
-    if not os.path.lexists(folder):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-    try:
-        records = {name: FileRecord(**record) for name, record in read_json(folder / _CHECKSUMS).items()}
-        return {name: map_array(folder / f"{name}.npy", record, "c") for name, record in records.items()}
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{folder}: has no checksums") from None
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from error
-    except InputError:
-        raise
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(f"{folder / _CHECKSUMS}: is damaged ({type(error).__name__})") from error
-
-
-def _open_lock(path: Path) -> int:
-    """Open a lock file, created if needed."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder, not a lock file; remove it")
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise InputError(f"{path}: is not a regular file; remove it")
-    return handle
+def _name(settings: Mapping[str, Any]) -> str:
+    """The name of arrays with these settings."""
+    return f"{settings.get('name', 'arrays')}-{digest(dict(settings))[:_KEY]}"
 
 
 def open_results(path: str | Path) -> ResultFolder:

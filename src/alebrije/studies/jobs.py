@@ -25,12 +25,14 @@ from alebrije.errors import InputError
 from alebrije.imports import first_line
 from alebrije.results import Cell, Result, Store, Value
 from alebrije.results.canonical_json import digest
+from alebrije.studies.stages import Activity, StageName, listening, seconds_of_stages, watched_processes, write_stages
 
 if TYPE_CHECKING:
     from alebrije.studies.model import Model
 
 Backend = Literal["local", "ray"]
 Progress = Callable[[int, int, Cell, float], object]  # cells done, cells in all, the last cell, seconds left
+_IMAGES = ("world", "corpus", "rule", "alpha")  # labels of the images that a cell needs
 _RAY_SECONDS = 10  # to wait for the first answer of a cluster
 _POLL_SECONDS = 0.5  # between looks for results that other machines have stored
 
@@ -57,6 +59,15 @@ class Workers:
     backend: Backend = "local"
     shard: tuple[int, int] = (1, 1)
     progress: Progress | None = None
+    activity: Activity | None = None
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A result, and how long each stage of its work took; no stages if another process had stored it before."""
+
+    result: Result
+    stages: Mapping[StageName, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -67,11 +78,20 @@ class RunSummary:
     done: int = 0
     failed: list[Result] = field(default_factory=list)
     seconds: float = 0.0  # of work, summed over processes
+    stages: dict[StageName, float] = field(default_factory=dict)  # the same, by stage
 
     def __add__(self, other: RunSummary) -> RunSummary:
-        return RunSummary(
+        total = RunSummary(
             self.kept + other.kept, self.done + other.done, self.failed + other.failed, self.seconds + other.seconds
         )
+        for each in (self, other):
+            total.add_stages(each.stages)
+        return total
+
+    def add_stages(self, stages: Mapping[StageName, float]) -> None:
+        """Add the seconds of each stage of a cell."""
+        for name, seconds in stages.items():
+            self.stages[name] = self.stages.get(name, 0.0) + seconds
 
     def __str__(self) -> str:
         return f"{self.done:,} computed, {self.kept:,} already done, {len(self.failed):,} failed"
@@ -89,8 +109,10 @@ def run_jobs(jobs: Sequence[Job], store: Store, workers: Workers | None = None) 
     todo = [job for job in shard if job.cell.key in missing]
     summary = RunSummary(kept=len(shard) - len(todo))
     started = time.perf_counter()
-    for result in _computed(todo, store.folder.absolute(), workers.count, workers.backend):
+    for computed in _computed(todo, store.folder.absolute(), workers):
+        result = computed.result
         summary.seconds += result.seconds
+        summary.add_stages(computed.stages)
         if result.status == "done":
             summary.done += 1
         else:
@@ -130,20 +152,22 @@ def estimate(jobs: Sequence[Job], store: Store) -> float | None:
     return sum(statistics.median(times[cell.study]) for cell in missing)
 
 
-def _computed(jobs: Sequence[Job], folder: Path, workers: int, backend: Backend) -> Iterator[Result]:
+def _computed(jobs: Sequence[Job], folder: Path, workers: Workers) -> Iterator[Computed]:
     """Results of jobs as they finish."""
-    if workers == 1 and backend == "local":
-        yield from (_compute(job, folder) for job in jobs)
+    if workers.count == 1 and workers.backend == "local":
+        with listening(workers.activity):
+            yield from (_compute(job, folder) for job in jobs)
         return
-    lost = _lost_workers(backend)
+    lost = _lost_workers(workers.backend)
     waiting = {job.cell.key: job for job in _spread(jobs)}
     try:
-        for result in (_on_ray if backend == "ray" else _on_this_machine)(list(waiting.values()), folder, workers):
-            waiting.pop(result.key, None)
-            yield result
+        compute = _on_ray if workers.backend == "ray" else _on_this_machine
+        for computed in compute(list(waiting.values()), folder, workers):
+            waiting.pop(computed.result.key, None)
+            yield computed
     except lost:
         # a pool does not say which job killed a process: compute the remaining ones one at a time
-        yield from _one_by_one(waiting.values(), folder, backend, lost)
+        yield from _one_by_one(waiting.values(), folder, workers.backend, lost)
     except Exception as error:
         if type(error).__name__ not in ("PicklingError", "BrokenProcessPool"):
             raise
@@ -152,7 +176,20 @@ def _computed(jobs: Sequence[Job], folder: Path, workers: int, backend: Backend)
 
 
 def _spread(jobs: Sequence[Job]) -> list[Job]:
-    """Jobs in an order that spreads those of one model: while one process trains it, the others would wait."""
+    """Jobs in an order in which neighbours share neither images nor a model.
+
+    While one process renders images or trains a model, others that need the same would wait.
+    """
+    by_images: dict[str, list[Job]] = {}
+    for job in jobs:
+        about = [job.cell.labels.get(name) for name in _IMAGES]
+        by_images.setdefault(digest([job.cell.study, *about]), []).append(job)
+    turned = [_rotated(_by_model(own), turn) for turn, own in enumerate(by_images.values())]
+    return [job for round_ in zip_longest(*turned) for job in round_ if job is not None]
+
+
+def _by_model(jobs: Sequence[Job]) -> list[Job]:
+    """Jobs in rounds of one for each model."""
     by_model: dict[str, list[Job]] = {}
     for job in jobs:
         model = job.cell.inputs.get("subject")
@@ -161,55 +198,63 @@ def _spread(jobs: Sequence[Job]) -> list[Job]:
     return [job for round_ in zip_longest(*by_model.values()) for job in round_ if job is not None]
 
 
-def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: int) -> Iterator[Result]:
-    calls = (delayed(_apart)(job, folder, os.getpid()) for job in jobs)
-    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(calls)
+def _rotated(jobs: list[Job], turn: int) -> list[Job]:
+    turn %= max(len(jobs), 1)
+    return jobs[turn:] + jobs[:turn]
 
 
-def _on_ray(jobs: Sequence[Job], folder: Path, workers: int) -> Iterator[Result]:
+def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: Workers) -> Iterator[Computed]:
+    with watched_processes(workers.activity) as stages:
+        calls = (delayed(_apart)(job, folder, os.getpid(), stages) for job in jobs)
+        yield from Parallel(n_jobs=workers.count, return_as="generator_unordered")(calls)
+
+
+def _on_ray(jobs: Sequence[Job], folder: Path, workers: Workers) -> Iterator[Computed]:
     """Results as they finish if the cluster shares the folder, else at the end: Ray returns all at once."""
     store, waiting = Store(folder), {job.cell.key: job.cell for job in jobs}
     with ThreadPoolExecutor(1) as pool:
-        answers = pool.submit(_all_on_ray, jobs, folder, workers)
+        answers = pool.submit(_all_on_ray, jobs, folder, workers.count)
         while not wait([answers], timeout=_POLL_SECONDS).done:
             for cell in list(waiting.values()):
                 # a failed result may be from an earlier run and about to be replaced
                 if store.has_file(cell) and (result := store.get(cell)) is not None and result.status == "done":
                     del waiting[cell.key]
-                    yield result
-        for result in answers.result():
-            if result.key in waiting:
-                yield store.put(result)  # a machine with its own disk stored it there
+                    yield Computed(result)
+        for computed in answers.result():
+            if computed.result.key in waiting:
+                store.put(computed.result)  # a machine with its own disk stored it there
+                yield computed
 
 
-def _all_on_ray(jobs: Iterable[Job], folder: Path, workers: int) -> list[Result]:
+def _all_on_ray(jobs: Iterable[Job], folder: Path, workers: int) -> list[Computed]:
     """All results from Ray. One worker means as many as the cluster has."""
     with parallel_config(backend="ray"):
         calls = (delayed(_compute)(job, folder) for job in jobs)
-        found: list[Result] = Parallel(n_jobs=-1 if workers == 1 else workers, batch_size=1)(calls)
+        found: list[Computed] = Parallel(n_jobs=-1 if workers == 1 else workers, batch_size=1)(calls)
     return found
 
 
 def _one_by_one(
     jobs: Iterable[Job], folder: Path, backend: Backend, lost: tuple[type[BaseException], ...]
-) -> Iterator[Result]:
+) -> Iterator[Computed]:
     """Each job alone in a process that may die."""
     store = Store(folder)
     for job in jobs:
         started = time.perf_counter()
         there = store.get(job.cell)
         if there is not None and there.status == "done":  # stored before the pool died
-            yield there
+            yield Computed(there)
             continue
         try:
             if backend == "ray":
-                (result,) = _all_on_ray([job], folder, 2)
+                (computed,) = _all_on_ray([job], folder, 2)
             else:
-                (result,) = Parallel(n_jobs=2)([delayed(_apart)(job, folder, os.getpid())])
+                (computed,) = Parallel(n_jobs=2)([delayed(_apart)(job, folder, os.getpid())])
         except lost:
             error = LostWorkerError("the process that computed this cell was killed; it may have run out of memory")
-            result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
-        yield store.put(result)
+            computed = Computed(Result.failed(job.cell, error, seconds=time.perf_counter() - started))
+        store.put(computed.result)
+        yield computed
 
 
 def _lost_workers(backend: Backend) -> tuple[type[BaseException], ...]:
@@ -243,11 +288,12 @@ def _start_ray() -> None:
         raise InputError(f"--backend ray: no Ray cluster can be reached or started ({first_line(error)})") from error
 
 
-def _apart(job: Job, folder: Path, parent: int) -> Result:
-    """`_compute` in a process that `parent` started, or in `parent` itself."""
+def _apart(job: Job, folder: Path, parent: int, stages: Path | None = None) -> Computed:
+    """`_compute` in a process that `parent` started, or in `parent` itself; its stage is written into a folder."""
     if os.getppid() == parent:
         _end_with(parent)
-    return _compute(job, folder)
+    with listening(write_stages(stages)):
+        return _compute(job, folder)
 
 
 @cache
@@ -262,17 +308,19 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _compute(job: Job, folder: Path) -> Result:
+def _compute(job: Job, folder: Path) -> Computed:
     """Compute and store one cell. An exception becomes its result."""
     started = time.perf_counter()
     _keep_memory()
-    try:
-        with _one_thread():
-            values = job.work()
-        result = Result.done(job.cell, values, seconds=time.perf_counter() - started)
-    except Exception as error:
-        result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
-    return Store(folder).put(result)
+    with seconds_of_stages() as stages:
+        try:
+            with _one_thread():
+                values = job.work()
+            result = Result.done(job.cell, values, seconds=time.perf_counter() - started)
+        except Exception as error:
+            result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)
+        stored = Store(folder).put(result)
+    return Computed(stored, stages)
 
 
 @contextmanager

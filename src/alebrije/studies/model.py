@@ -20,6 +20,7 @@ from alebrije.metrics import labels_from_masks
 from alebrije.results.cells import Label
 from alebrije.scenes import Scenes
 from alebrije.studies.folder import ResultFolder
+from alebrije.studies.stages import in_stage
 from alebrije.train.options import RunOptions
 from alebrije.train.plan import Plan
 from alebrije.train.run import run_plan
@@ -142,7 +143,11 @@ class TrainedModel:
         """
         key = str(self.path.resolve()), self.device
         if key not in _TRAINED:
-            with self.folder.locked(self.path.name):
+            with (
+                in_stage("reading and waiting"),
+                self.folder.locked(self.path.name),
+                in_stage("training", self.plan.model),
+            ):
                 module = run_plan(
                     self.plan, self.path, RunOptions(device=self.device, step_progress=_log_progress(self.plan))
                 ).eval()

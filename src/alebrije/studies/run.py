@@ -118,10 +118,16 @@ def precheck_models(planned: Iterable[PlannedStudy], folder: ResultFolder, shard
 
 def run_study(planned: PlannedStudy, folder: ResultFolder, workers: Workers | None = None) -> RunSummary:
     """Compute the missing cells, then, once all are done, the cells that summarise them."""
+    return run_studies([planned], folder, workers)
+
+
+def run_studies(planned: Sequence[PlannedStudy], folder: ResultFolder, workers: Workers | None = None) -> RunSummary:
+    """`run_study` for several studies whose cells are computed side by side."""
     folder.ready()
-    summary = run_jobs((*planned.jobs, *planned.yardsticks), folder.store, workers)
-    keys = planned.keys
-    done = [result for result in folder.store.all() if result.key in keys and result.status == "done"]
-    if len(done) == len(keys) and not planned.request.only_loaded:
-        summary += run_jobs(planned.study.summary_jobs(done), folder.store)
+    summary = run_jobs([job for each in planned for job in (*each.jobs, *each.yardsticks)], folder.store, workers)
+    results = [result for result in folder.store.all() if result.status == "done"]
+    for each in planned:
+        done = [result for result in results if result.key in each.keys]
+        if len(done) == len(each.keys) and not each.request.only_loaded:
+            summary += run_jobs(each.study.summary_jobs(done), folder.store)
     return summary

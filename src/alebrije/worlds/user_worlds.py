@@ -7,6 +7,8 @@ from functools import cache
 from alebrije import worlds
 from alebrije.fingerprint import Contents
 
+CONTENTS = "world contents"  # the input that identifies a user's world
+
 
 def user_world_inputs(name: str) -> dict[str, str]:
     """The fingerprint of a user's world, `package.module:object`, as an input for cell keys and settings.
@@ -16,7 +18,7 @@ def user_world_inputs(name: str) -> dict[str, str]:
     >>> user_world_inputs("sprites")
     {}
     """
-    return {"world contents": _world_fingerprint(name)} if ":" in name else {}
+    return {CONTENTS: _world_fingerprint(name)} if ":" in name else {}
 
 
 @cache  # like the world itself: rendering may change values in its module, but it is still the same world

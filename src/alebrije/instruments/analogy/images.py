@@ -47,7 +47,7 @@ class Corpus:
 
     def views(self, folder: ResultFolder, device: str = "cpu") -> dict[str, View]:
         """The images of each role, rendered when they are first needed."""
-        arrays = folder.cached(self.settings, partial(_render, self, device))
+        arrays = folder.images(self.settings, partial(_render, self, device), device)
         return {role: _view(arrays, role) for role in ROLES}
 
 

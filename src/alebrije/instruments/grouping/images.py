@@ -45,7 +45,7 @@ class Corpus:
 
     def view(self, folder: ResultFolder, device: str = "cpu") -> View:
         """The images, masks and scenes, rendered when they are first needed."""
-        arrays = folder.cached(self.settings, partial(_render, self, device))
+        arrays = folder.images(self.settings, partial(_render, self, device), device)
         vocabulary = worlds.get(self.world).vocabulary
         images, masks = (torch.from_numpy(arrays[name]) for name in ("images", "masks"))
         return View(images, stored_scenes(vocabulary, arrays), masks)

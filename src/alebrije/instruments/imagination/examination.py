@@ -16,6 +16,7 @@ from alebrije.results.cells import Label
 from alebrije.seeding import seeded
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import LoadedModel, Model, TrainedModel, plan_of
+from alebrije.studies.stages import in_stage
 from alebrije.studies.untrained import Untrained
 from alebrije.train.plan import Plan
 from alebrije.train.sources import to_float
@@ -60,7 +61,8 @@ class Examination:
         codes = {subset: encode_sources(self.model, shown) for subset, shown in tested.items()}
         learned = [self.episodes(folder, subset) for subset in ("train", "validation")]
         train, validation = ((encode_sources(self.model, shown), shown.target_images) for shown in learned)
-        head = ImageHead(train, validation, self.head, self.seed, self.device)
+        with in_stage("fitting heads"):
+            head = ImageHead(train, validation, self.head, self.seed, self.device)
         return {subset: head(code) for subset, code in codes.items()}
 
 

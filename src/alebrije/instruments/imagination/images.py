@@ -53,7 +53,7 @@ class Corpus:
     def episodes(self, folder: ResultFolder, subset: Subset, count: int, device: str = "cpu") -> ShownEpisodes:
         """The episodes of a subset, rendered when they are first needed."""
         whole_number("the number of episodes", count, least=1)
-        arrays = folder.cached(self.settings(subset, count), partial(_render, self, subset, count, device))
+        arrays = folder.images(self.settings(subset, count), partial(_render, self, subset, count, device), device)
         task = self.task
         source = stored_scenes(task.world.vocabulary, arrays)
         source_images, target_images = (torch.from_numpy(arrays[name]) for name in ("source", "target"))

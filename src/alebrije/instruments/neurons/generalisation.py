@@ -111,7 +111,7 @@ def evaluate_heads(
 
     about = {"subject": encoded.identity, "images": corpus.settings, "held out": held_out(pair, corpus)}
     settings = {"name": "heads", **about, "heads": vars(heads), "version": VERSION}
-    arrays = encoded.folder.cached(settings, compute)
+    arrays = encoded.folder.cached(settings, compute, "fitting heads")
     return {name: np.asarray(arrays[name]) for name in ("mlp", "linear") if name in arrays}
 
 

@@ -115,7 +115,8 @@ class Corpus:
         return np.asarray(self._arrays(folder)["factors"][:, columns], dtype=np.int64)
 
     def _arrays(self, folder: ResultFolder) -> dict[str, Array]:
-        return folder.cached({"name": f"neurons-{self.world}", **self.settings}, self._render)
+        settings = {"name": f"neurons-{self.world}", **self.settings}
+        return (folder.images if self.file is None else folder.cached)(settings, self._render)
 
     def _render(self) -> Mapping[str, npt.ArrayLike]:
         if self.file is not None:
