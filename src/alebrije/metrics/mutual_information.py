@@ -48,14 +48,16 @@ def information_matrix(codes: Floats, factors: Integers, bins: int) -> Floats:
     return np.array([[mutual_information(joint_counts(z, g)) for g in factors.T] for z in binned.T])
 
 
-def equal_count_table(code: Floats, classes: Integers, bins: int) -> Floats:
+def equal_count_table(code: Floats, classes: Integers, bins: int, order: Integers | None = None) -> Floats:
     """Expected counts [bins, K] of the classes in bins of equal count, by rank of `code`.
 
     Equal values have no order, so ties that straddle a border are divided in proportion. The table is the mean over all
-    ways to break the ties: it depends neither on chance nor on the order of the rows.
+    ways to break the ties: it depends neither on chance nor on the order of the rows. `order` sorts the code, for
+    callers that count several factors.
     """
     samples, class_count = len(code), int(classes.max()) + 1
-    order = np.argsort(code, kind="stable")
+    if order is None:
+        order = np.argsort(code, kind="stable")
     ranked = code[order]
     borders = np.round(np.arange(bins + 1) * (samples / bins))
     inside = np.minimum(borders, samples - 1).astype(np.int64)

@@ -61,10 +61,15 @@ def align(codes: Floats, factors: Integers) -> Integers:
         )
     alignment = np.full(len(varied), -1, dtype=np.int64)
     if varied.any():
-        tables = [[equal_count_table(z, g, int(g.max()) + 1) for z in codes.T] for g in factors.T[varied]]
-        information = np.array([[mutual_information(table) for table in of_factor] for of_factor in tables])
+        information = np.array([_information(z, factors.T[varied]) for z in codes.T]).T
         alignment[varied] = scipy.optimize.linear_sum_assignment(information, maximize=True)[1]
     return alignment
+
+
+def _information(code: Floats, factors: Integers) -> list[float]:
+    """The information of one neuron [N] about each factor [F, N]."""
+    order = np.argsort(code, kind="stable")
+    return [mutual_information(equal_count_table(code, g, int(g.max()) + 1, order)) for g in factors]
 
 
 @neuron_metric(

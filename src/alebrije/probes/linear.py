@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from alebrije.arrays import Floats, Integers
 from alebrije.probes.logistic import fit_from_sample
@@ -57,18 +57,47 @@ def linear_predictions(
     """
     rows, new_rows = (torch.from_numpy(codes).float() for codes in standardise(inputs, new_inputs))
     labels = torch.from_numpy(np.ascontiguousarray(classes))
-    class_counts = [int(count) for count in classes.max(0) + 1]
     generator = torch.Generator().manual_seed(seed)
-    weights = (torch.rand(inputs.shape[1], sum(class_counts), generator=generator) * 2 - 1) * inputs.shape[1] ** -0.5
-    bias = torch.zeros(sum(class_counts))
-    adam = torch.optim.Adam([weights.requires_grad_(), bias.requires_grad_()], learning_rate)
+    classifiers = _Classifiers(inputs.shape[1], [int(count) for count in classes.max(0) + 1], learning_rate, generator)
     for _ in range(epochs):
         for batch in torch.split(torch.randperm(len(rows), generator=generator), batch_size):
-            logits = torch.split(torch.addmm(bias, rows[batch], weights), class_counts, 1)  # per factor [B, K]
-            losses = [F.cross_entropy(of_factor, labels[batch, f]) for f, of_factor in enumerate(logits)]
-            adam.zero_grad()
-            torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
-            adam.step()
-    with torch.no_grad():
-        logits = torch.split(torch.addmm(bias, new_rows, weights), class_counts, 1)
-    return np.stack([of_factor.argmax(1).numpy() for of_factor in logits], 1)
+            classifiers.step(rows.index_select(0, batch), labels.index_select(0, batch))
+    return np.stack([of_factor.argmax(1).numpy() for of_factor in classifiers.logits(new_rows)], 1)
+
+
+class _Classifiers:
+    """F linear classifiers side by side, with Adam. The gradient is written out: it costs less than to record it."""
+
+    def __init__(self, neurons: int, class_counts: Sequence[int], rate: float, generator: torch.Generator) -> None:
+        self.class_counts, total = list(class_counts), sum(class_counts)
+        self.parameters = torch.zeros((neurons + 1) * total)  # weights, then biases
+        self.gradient = torch.zeros_like(self.parameters)
+        (self.weights, self.bias), (self.weight_grad, self.bias_grad) = (
+            (flat[:-total].view(neurons, total), flat[-total:]) for flat in (self.parameters, self.gradient)
+        )
+        self.weights.copy_((torch.rand(neurons, total, generator=generator) * 2 - 1) * neurons**-0.5)
+        self.moments = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
+        self.rate, self.steps = rate, 0
+
+    def logits(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The logits [B, K] of each factor for rows [B, L]."""
+        return torch.split(torch.addmm(self.bias, rows, self.weights), self.class_counts, 1)
+
+    def step(self, rows: torch.Tensor, labels: torch.Tensor) -> None:
+        """Take one Adam step on the mean cross-entropy of each classifier; labels [B, F]."""
+        errors = []
+        for logits, own in zip(self.logits(rows), labels.T, strict=True):
+            error = logits.log_softmax(1).exp_().div_(len(rows))
+            errors.append(error.scatter_add_(1, own[:, None], torch.full((len(rows), 1), -1 / len(rows))))
+        error = torch.cat(errors, 1)
+        torch.mm(rows.T, error, out=self.weight_grad)
+        torch.sum(error, 0, out=self.bias_grad)
+        self._adam()
+
+    def _adam(self, decay: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
+        self.steps += 1
+        mean, square = self.moments
+        mean.lerp_(self.gradient, 1 - decay[0])
+        square.mul_(decay[1]).addcmul_(self.gradient, self.gradient, value=1 - decay[1])
+        scale = square.sqrt().div_((1 - decay[1] ** self.steps) ** 0.5).add_(epsilon)
+        self.parameters.addcdiv_(mean, scale, value=-self.rate / (1 - decay[0] ** self.steps))

@@ -66,17 +66,18 @@ def mlp_predictions(
     """
     network = _Networks(inputs.shape[1], hidden, classes.max(0) + 1, knocked_out, learning_rate, seed)
     rows, new_rows = (_with_ones(codes) for codes in standardise(inputs, new_inputs))
-    labels = torch.from_numpy(np.ascontiguousarray(classes.T))
+    labels = torch.from_numpy(np.ascontiguousarray(classes))
     order = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
         for batch in torch.split(torch.randperm(len(inputs), generator=order), batch_size):
-            network.step(rows[:, batch], labels[:, batch])
-    return np.asarray(network.predict(new_rows).numpy(), dtype=np.int64)
+            # whole rows are picked and then turned: picking columns would read a cache line for each number
+            network.step(*(each.index_select(0, batch).T.contiguous() for each in (rows, labels)))
+    return np.asarray(network.predict(new_rows.T.contiguous()).numpy(), dtype=np.int64)
 
 
 def _with_ones(codes: Floats) -> torch.Tensor:
-    """Codes [L + 1, N] with a last row of ones, whose weights are the biases."""
-    return torch.cat([torch.from_numpy(codes).float().T, torch.ones(1, len(codes))])
+    """Codes [N, L + 1] with a last column of ones, whose weights are the biases."""
+    return torch.cat([torch.from_numpy(codes).float(), torch.ones(len(codes), 1)], 1)
 
 
 class _Networks:
