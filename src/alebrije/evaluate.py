@@ -123,13 +123,19 @@ class Report:
         from alebrije.results import fit_to_width
 
         lines = [scope(self.requested), "", in_words(self.requested, self.verdicts), ""]
-        shown = self.table()
+        shown = _without_raw(self.table())
         if len(shown) > _MOST_ROWS:
             lines.append(f"{len(shown)} values; `alebrije results {shlex.quote(str(self.folder.path))}` prints them")
         elif len(shown):
             lines.append(fit_to_width(shown).rstrip())
         lines += [f"failed: {result.cell}: {result.fault}" for result in self.results if result.traceback]
         return "\n".join(lines)
+
+
+def _without_raw(table: ResultTable) -> ResultTable:
+    """A table without the values that a relative form replaces: those depend on the scale of the codes."""
+    names = {row["metric"] for row in table.rows}
+    return replace(table, rows=tuple(row for row in table.rows if f"relative {row['metric']}" not in names))
 
 
 def write_report(source: Findings | ResultFolder | str | Path, out: str | Path, *, published: bool = True) -> Path:

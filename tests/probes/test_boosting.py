@@ -5,6 +5,7 @@ import pytest
 import torch
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
+from alebrije.metrics.dci import completeness, disentanglement
 from alebrije.probes import boost_trees, boosting
 
 
@@ -31,6 +32,19 @@ def test_trees_agree_with_scikit_learn_if_all_thresholds_are_tried():
         model = GradientBoostingClassifier(random_state=0).fit(codes[:800], target[:800])
         np.testing.assert_allclose(trees.importance[:, column], model.feature_importances_, atol=0.01)
         assert (trees.predictions[:, column] == model.predict(codes[800:])).mean() > 0.97
+
+
+@pytest.mark.slow
+def test_splits_between_any_two_rows_give_the_scores_of_scikit_learn():
+    draw, counts = np.random.default_rng(0), (3, 6, 9)
+    targets = np.stack([draw.integers(0, count, 1000) for count in counts], 1)
+    codes = np.concatenate([targets / counts + 0.1 * draw.normal(size=(1000, 3)), draw.normal(size=(1000, 21))], 1)
+    theirs = [
+        GradientBoostingClassifier(random_state=0).fit(codes, column).feature_importances_ for column in targets.T
+    ]
+    ours = boost_trees(codes, targets.T, codes[:2]).importance
+    for measure in (disentanglement, completeness):
+        assert measure(ours) == pytest.approx(measure(np.stack(theirs, 1)), abs=0.01)
 
 
 @pytest.mark.parametrize("rows", [155, 1203])

@@ -100,7 +100,7 @@ def test_header_and_summary_name_the_size_and_the_worlds(text):
     header, summary = text.split("<main>")[0], text.split('id="summary"')[1].split("<table")[0]
     assert "<dt>size</dt><dd>tiny</dd>" in header
     assert "<dt>worlds</dt><dd>clevr6, sprites, dsprites</dd>" in header
-    assert "Computed at size tiny, worlds clevr6, sprites and dsprites. The size tiny is a try-out" in summary
+    assert "size tiny, scenes of COAT occluded and unoccluded, worlds clevr6, sprites and dsprites. The size" in summary
 
 
 def test_only_the_size_tiny_is_called_a_try_out(tmp_path):

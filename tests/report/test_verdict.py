@@ -43,12 +43,14 @@ def test_chance_is_an_interval_that_contains_it_or_a_score_close_above_it() -> N
 
 def test_sentences_about_chance() -> None:
     def sentence(score: Estimate) -> str:
-        return no_better_than_chance("No", "Unclear", score, "score")
+        verdict = no_better_than_chance("No", "Unclear", score, "score", " And more.")
+        assert verdict.mark == ("unclear" if verdict.text.startswith("Unclear") else "chance")
+        return verdict.text.removesuffix(". And more.")
 
     assert sentence(sure(0.0)) == "No: no better than chance (score, 95 % interval -0.01 to 0.01)"
     assert sentence(sure(0.04)) == "No: at most 0.05 better than chance (score, 95 % interval 0.03 to 0.05)"
-    wide = Estimate(0.4, low=-0.2, high=1.0)
-    assert sentence(wide) == "Unclear: not significantly better than chance (score, 95 % interval -0.20 to 1.00)"
+    wide = Estimate(0.53, low=-0.05, high=1.1)
+    assert sentence(wide) == "Unclear: not significantly better than chance (score, 95 % interval -0.05 to 1.10)"
     assert sentence(Estimate(0.0)) == "No: no better than chance (score)"
 
 

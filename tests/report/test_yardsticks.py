@@ -54,6 +54,27 @@ def test_a_verdict_is_lowered_to_what_the_yardsticks_allow(
     assert word(tmp_path, score, twins, pixels) == expected
 
 
+def test_a_difference_that_is_sure_but_too_small_is_explained(tmp_path: Path) -> None:
+    found = instruments.verdicts(findings(tmp_path, 0.33, (0.30, 0.30, 0.30), 0.1))["mine"]["grouping"]
+    assert found.word == "no better than its untrained twin"
+    assert "difference +0.03, 95 % interval +0.02 to +0.04" in found.text
+    assert found.text.endswith("It is better than its untrained twin, but too little to count.")
+
+
+def test_every_verdict_at_tiny_is_a_try_out(tmp_path: Path) -> None:
+    folder, labels = ResultFolder(tmp_path), {"world": "clevr6", "size": "tiny"}
+    for model, score, half in (("good", 0.9, 0.01), ("chance", 0.0, 0.01), ("wide", 0.5, 0.6), ("pixels", 0.3, 0.01)):
+        put(folder, "grouping", {"model": model, **labels}, {"fg-ari": value(score, half)})
+        put_twins(folder, "grouping", {"model": model, **labels}, "fg-ari", (0.1, 0.12, 0.08))
+    words = {model: each["grouping"].word for model, each in instruments.verdicts(read_findings(folder)).items()}
+    assert words == {
+        "good": "good (try-out)",
+        "chance": "chance (try-out)",
+        "wide": "unclear (try-out)",
+        "pixels": "yardstick (try-out)",
+    }
+
+
 def test_the_interval_covers_cases_and_a_new_draw_of_the_weights(tmp_path: Path) -> None:
     found = findings(tmp_path, 0.5, (0.1, 0.2, 0.3), 0.3)
     twin, pixels = compare_with_yardsticks(found, found.of("grouping", "mine"), "fg-ari")

@@ -131,6 +131,13 @@ class TestModelsWithoutAPublishedNumber:
         assert by_model["beta-TCVAE"]["notes"] == "our size is 'small', not the paper's"
         assert all(row["world"] == "dsprites" and row["metric"] == "SNC" for row in theirs)
 
+    def test_the_papers_rows_of_one_model_can_be_told_apart(self, tmp_path: Path) -> None:
+        labels = {"model": "mine", "corpus": "occluded", "size": "small"}  # no variant: its codes are vectors
+        compared = compare([filled(tmp_path / "a", [0.3], "coat", **labels)], published=True)
+        shown = [tuple(row.get(name) for name in compared.columns if name != "published") for row in compared.rows]
+        assert {"variant", "train_set"} <= set(compared.columns)
+        assert len(set(shown)) == len(shown) > 4
+
     def test_differences_of_the_protocol_are_in_words(self, tmp_path: Path) -> None:
         labels = {"model": "mine", "world": "sprites", "rule": "S-A", "alpha": 0.6, "pixels": 64, "drawn_by": "head"}
         compared = compare([filled(tmp_path / "a", [80.0], "out-of-distribution error", **labels)], published=True)

@@ -194,9 +194,10 @@ def _head(findings: Findings) -> Head:
 
 
 def scope(findings: Findings) -> str:
-    """Sizes and worlds, in a sentence."""
-    sizes, worlds = findings.label_values("size"), findings.label_values("world")
+    """Sizes, worlds and corpora, in a sentence."""
+    sizes, worlds, corpora = (findings.label_values(label) for label in ("size", "world", "corpus"))
     parts = [f"size {listed(sizes)}"] if sizes else []
+    parts += [f"scenes of COAT {listed(corpora)}"] if corpora else []
     parts += [f"worlds {listed([short(world, 40) for world in worlds])}"] if worlds else []
     text = f"Computed at {', '.join(parts)}." if parts else ""
     return f"{text} {_TRY_OUT}" if sizes == ["tiny"] else text

@@ -11,19 +11,20 @@ from typing import Literal
 from alebrije.report.thresholds import THRESHOLDS
 from alebrije.results import Estimate
 
-Mark = Literal["good", "partly", "below", "yardstick", "chance", "failed", "none"]
+Mark = Literal["good", "partly", "below", "yardstick", "unclear", "chance", "failed", "none"]
 
 MARGIN = THRESHOLDS["margin"].value
 TRY_OUT = "try-out"  # what a verdict at the size tiny is
-CHANCE_RULE = f"Chance: the 95 % interval contains chance, or the score is at most {MARGIN:g} above it."
+CHANCE_RULE = f"Chance: at most {MARGIN:g} above chance. Unclear: more, but the 95 % interval contains chance."
 NOT_REQUESTED = "which was not requested"
 NO_BREAK = "\N{NO-BREAK SPACE}"
-JUDGED: tuple[Mark, ...] = ("good", "partly", "below", "chance")
+JUDGED: tuple[Mark, ...] = ("good", "partly", "below", "yardstick", "unclear", "chance")
 SIGNS: Mapping[Mark, tuple[str, str]] = {
     "good": ("●", "good"),
     "partly": ("◐", "partly"),
     "below": ("◌", "no better than a yardstick"),
     "yardstick": ("◇", "yardstick"),
+    "unclear": ("?", "unclear"),
     "chance": ("○", "chance"),
     "failed": ("✕", "failed"),
     "none": ("-", "no verdict"),
@@ -61,7 +62,7 @@ class Verdict:
 
 
 def at_chance(score: Estimate, chance: float = 0.0) -> bool:
-    """Whether a score is no better than chance: see `CHANCE_RULE`.
+    """Whether a score is not clearly better than chance: see `CHANCE_RULE`.
 
     >>> at_chance(Estimate(0.2, low=-0.1, high=0.5)), at_chance(Estimate(0.2)), at_chance(Estimate(0.01))
     (True, False, True)
@@ -71,17 +72,30 @@ def at_chance(score: Estimate, chance: float = 0.0) -> bool:
     return score.low is not None and score.low <= chance
 
 
+def near_chance(score: Estimate, chance: float = 0.0) -> bool:
+    """Whether a score itself is at chance, whatever its interval.
+
+    >>> near_chance(Estimate(0.2, low=-0.1, high=0.5)), near_chance(Estimate(0.01))
+    (False, True)
+    """
+    return score.value is None or score.value <= chance + MARGIN
+
+
 def no_better_than_chance(
-    no: str, unclear: str, score: Estimate, numbers: str, than: str = "than chance", chance: float = 0.0
-) -> str:
-    """The sentence `no` if the score itself is near chance, `unclear` if only its interval is; then the numbers."""
+    no: str, unclear: str, score: Estimate, numbers: str, rest: str, than: str = "than chance", chance: float = 0.0
+) -> Verdict:
+    """The verdict on a score that is `at_chance`.
+
+    It is "chance" with the sentence `no` if the score itself is near chance, and "unclear" with the sentence `unclear`
+    if only its interval contains chance. Then come the numbers and the `rest`.
+    """
     known = score.low is not None and score.high is not None
     interval = f", 95 % interval {rounded(score.low or 0.0)} to {rounded(score.high or 0.0)}" if known else ""
-    if score.value is None or score.value <= chance + MARGIN:
-        above = score.low is not None and score.low > chance
-        better = f"at most {MARGIN:g} better" if above else "no better"
-        return f"{no}: {better} {than} ({numbers}{interval})"
-    return f"{unclear}: not significantly better {than} ({numbers}{interval})"
+    if not near_chance(score, chance):
+        return Verdict("unclear", f"{unclear}: not significantly better {than} ({numbers}{interval}).{rest}")
+    above = score.low is not None and score.low > chance
+    better = f"at most {MARGIN:g} better" if above else "no better"
+    return Verdict("chance", f"{no}: {better} {than} ({numbers}{interval}).{rest}")
 
 
 def no_verdict(needed: str, reason: str | None = None, about: str = "") -> Verdict:

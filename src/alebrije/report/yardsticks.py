@@ -50,6 +50,11 @@ class Comparison:
         return self._above("clear margin")
 
     @property
+    def surely_above(self) -> bool:
+        """Whether the interval of the difference lies above 0."""
+        return self.difference.low is not None and self.difference.low > 0
+
+    @property
     def words(self) -> str:
         """The score of the yardstick, and the difference with its interval."""
         gap = self.difference
@@ -92,7 +97,7 @@ def compare_with_yardsticks(findings: Findings, decisive: Sequence[Finding], met
 
 def judge_beside(verdict: Verdict, comparisons: Sequence[Comparison | Lacking], model: str) -> Verdict:
     """The verdict of an instrument, lowered if the model is no better, or not clearly better, than a yardstick."""
-    if model == PIXELS and verdict.mark in ("good", "partly", "chance"):
+    if model == PIXELS and verdict.mark in ("good", "partly", "unclear", "chance"):
         return replace(verdict, mark="yardstick", text=f"{verdict.text} Other models are compared with it.")
     if verdict.mark not in ("good", "partly"):
         return verdict
@@ -107,7 +112,8 @@ def judge_beside(verdict: Verdict, comparisons: Sequence[Comparison | Lacking], 
         return Verdict("none", f"No verdict: {missing}; the same command computes it. {text}")
     for one in found:
         if not one.better:
-            return Verdict("below", text, than=one.yardstick)
+            slightly = f" It is better than {one.yardstick}, but too little to count." if one.surely_above else ""
+            return Verdict("below", f"{text}{slightly}", than=one.yardstick)
     unclear = [one.yardstick for one in found if not one.clearly_better]
     if verdict.mark == "good" and unclear:
         return Verdict("partly", f"{text} It is better than {' and '.join(unclear)}, but not clearly.")

@@ -17,6 +17,7 @@ from alebrije.results.tables import SEED, ResultTable, result_table
 
 PUBLISHED = "published"
 _SETTING = ("world", "corpus", "rule", "alpha", "setting", "feature")  # labels of what a model is examined on
+_PROTOCOL = ("variant", "train_set")  # labels that tell a paper's rows of one model apart
 SIZE = "size"  # the label of a study's size; only "paper" matches the published setting
 
 
@@ -48,6 +49,7 @@ def compare(
     for other in others:
         columns += _differences(rows.values(), other, first)
     if published:
+        labels_of_papers: dict[str, None] = {}
         unmatched = []
         for line in rows.values():
             beside = _published_beside(line, labels)
@@ -56,6 +58,8 @@ def compare(
         for line in unmatched:
             for theirs in _published_models(line, labels):
                 rows.setdefault(tuple(sorted((name, str(cell)) for name, cell in theirs.items())), theirs)
+                labels_of_papers |= dict.fromkeys(name for name in _PROTOCOL if name in theirs and name not in labels)
+        columns[len(labels) : len(labels)] = labels_of_papers
         columns.append(PUBLISHED)
         for name in runs:
             columns += _differences(rows.values(), name, PUBLISHED)
@@ -129,7 +133,7 @@ def _published_models(row: Row, labels: Sequence[str]) -> list[dict[str, Any]]:
     shared = {name: row.get(name) for name in ("study", "metric", *_SETTING) if name in labels}
     rows = []
     for number in published_models(setting, str(row["metric"])):
-        theirs = {name: number.row.get(name) for name in ("variant", "train_set") if name in labels}
+        theirs = {name: number.row[name] for name in _PROTOCOL if number.row.get(name) is not None}
         about = {"source": f"{number.paper}, {number.source}", "notes": "; ".join(number.notes)}
         rows.append({**shared, **theirs, "model": number.row["model"], PUBLISHED: number.estimate, **about})
     return rows

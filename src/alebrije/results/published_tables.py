@@ -229,7 +229,10 @@ LINKS: tuple[Link, ...] = (
         value="tre",
         assumes={"trained_on": "coat"},
         spread="spread",
-        notes=("the paper does not specify the composition function or the meaning of ±",),
+        notes=(
+            "the paper does not specify the composition function or the meaning of ±",
+            "depends on the scale of the codes, so other models are not comparable",
+        ),
     ),
     _SVIB_ERROR,
     replace(

@@ -49,7 +49,7 @@ def test_marks_under_occlusion(coat: float, failed: Sequence[str], mark: str, wo
 
 def test_an_interval_that_contains_chance_is_unclear() -> None:
     verdict = judge_scores({"occluded": CorpusScore(Estimate(0.3, low=-0.1, high=0.7), PASSED)})
-    assert verdict.mark == "chance"
+    assert verdict.mark == "unclear"
     assert verdict.text.startswith("It is unclear whether its codes add up under occlusion: not significantly better")
 
 
@@ -61,6 +61,11 @@ def test_the_occluded_corpus_decides() -> None:
     assert judge_scores({"unoccluded": easy}).text.startswith("Its codes add up without occlusion (COAT 0.97")
     assert "lost" not in judge_scores({"occluded": easy, "unoccluded": easy}).text
     assert "fails pixel" in judge_scores({"occluded": easy, "unoccluded": hard}).text
+
+
+def test_a_score_that_rounds_to_the_threshold_is_just_below_it() -> None:
+    text = judge_scores({"occluded": CorpusScore(Estimate(0.498, low=0.49, high=0.51), PASSED)}).text
+    assert "COAT 0.50, just below 0.5" in text
 
 
 def test_without_tests_nothing_is_passed() -> None:

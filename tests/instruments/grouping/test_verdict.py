@@ -47,7 +47,7 @@ def test_groups_are_too_fine_or_too_coarse(
 def test_a_wide_interval_is_unclear(tmp_path: Path) -> None:
     store(tmp_path, 0.4, 0.4, 0.4, half=0.6)
     verdict = judge(findings(tmp_path))
-    assert verdict.mark == "chance"
+    assert verdict.mark == "unclear"
     assert "It is unclear whether its groups are objects: not significantly better than chance" in verdict.text
 
 

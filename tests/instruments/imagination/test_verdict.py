@@ -72,8 +72,8 @@ def test_marks_at_the_thresholds(skill: float, accuracy: float | None, mark: str
 
 
 def test_an_uncertain_skill_is_called_unclear() -> None:
-    verdict = verdict_on(ImaginationScores(Estimate(0.4, low=-0.2, high=1.0)))
-    assert verdict.mark == "chance"
+    verdict = verdict_on(ImaginationScores(Estimate(0.53, low=-0.05, high=1.1)))
+    assert verdict.word == "unclear", "skill 0.53 is not chance"
     assert "unclear whether it imagines new combinations: not significantly better than the best" in verdict.text
 
 

@@ -23,10 +23,10 @@ def finding(values: dict[str, Value], **labels: str) -> Finding:
     return Finding("neurons", "model", labels, (Result.done(cell, values, seconds=1),))
 
 
-def accuracies(new: float, normal: float | None) -> list[Finding]:
-    found = [finding({ACCURACY: value(new)}, setting="CG", feature="both")]
+def accuracies(new: float, normal: float | None, halves: tuple[float, float] = (0.01, 0.01)) -> list[Finding]:
+    found = [finding({ACCURACY: value(new, halves[0])}, setting="CG", feature="both")]
     if normal is not None:
-        found.append(finding({ACCURACY: value(normal)}, setting="normal test set", feature="both"))
+        found.append(finding({ACCURACY: value(normal, halves[1])}, setting="normal test set", feature="both"))
     return found
 
 
@@ -65,9 +65,26 @@ def test_generalisation(new: float, normal: float | None, words: str) -> None:
     assert words in verdict.text
 
 
+@pytest.mark.parametrize(
+    ("new", "normal", "halves", "words"),
+    [
+        (0.06, 0.06, (0.1, 0.1), "unclear whether heads on its codes read anything: 6 %"),
+        (0.3, 0.55, (0.01, 0.65), "unclear whether heads on its codes read anything: 55 %"),
+        (0.5, 0.55, (0.6, 0.01), "how much is kept is unclear"),
+        (0.3, 0.33, (0.25, 0.01), "how much is kept is unclear"),
+        (0.3, 0.9, (0.25, 0.01), "most is lost"),
+        (0.03, 0.9, (0.01, 0.01), "what they read is lost"),
+    ],
+)
+def test_words_about_what_is_kept_agree_with_the_intervals(
+    new: float, normal: float, halves: tuple[float, float], words: str
+) -> None:
+    assert words in judge([finding({"SNC": value(0.9)}), *accuracies(new, normal, halves)]).text
+
+
 def test_a_wide_interval_is_unclear() -> None:
     verdict = judge([finding({"SNC": value(0.4, half=0.6)})])
-    assert verdict.mark == "chance"
+    assert verdict.mark == "unclear"
     assert "It is unclear whether single neurons hold factors: not significantly better than chance" in verdict.text
 
 

@@ -12,7 +12,7 @@ from alebrije import adapters
 from alebrije.errors import InputError
 from alebrije.instruments.analogy.codes import VARIANTS, has_slots
 from alebrije.instruments.analogy.images import CORPORA, Corpus
-from alebrije.instruments.analogy.values import METRICS, compute_values, versions
+from alebrije.instruments.analogy.values import METRICS, RELATIVE_TRE, compute_values, versions
 from alebrije.results import Cell
 from alebrije.results.cells import Label
 from alebrije.studies.folder import ResultFolder
@@ -56,7 +56,7 @@ SIZES: Mapping[SizeName, Size] = {
 
 def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     """A cell for each model, corpus and variant of its slots."""
-    wanted = tuple(name for name in METRICS if request.wants(name))
+    wanted = tuple(name for name in METRICS if _wants(request, name))
     if not wanted:
         return []
     size = SIZES[request.size]
@@ -66,6 +66,11 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
         variants: tuple[str | None, ...] = VARIANTS if has_slots(model, size.pixels) else (None,)
         found += [_job(folder, request, model, corpus, variant, wanted) for corpus in corpora for variant in variants]
     return found
+
+
+def _wants(request: Request, name: str) -> bool:
+    """Whether the request wants a value. TRE comes with its relative form, which does not depend on scale."""
+    return request.wants(name) or (name == RELATIVE_TRE and request.wants("tre"))
 
 
 def checkpoint_models(run: str | Path, device: str | None = None) -> list[Model]:

@@ -97,7 +97,7 @@ def judge_scores(scores: Mapping[str, CorpusScore]) -> Verdict:
     rest = _without_occlusion(scores)
     if at_chance(own.coat):
         no, unclear = f"Its codes do not add up{where}", f"It is unclear whether its codes add up{where}"
-        return Verdict("chance", f"{no_better_than_chance(no, unclear, own.coat, score)}.{rest}")
+        return no_better_than_chance(no, unclear, own.coat, score, rest)
     failed, count = own.failed, number_word(len(own.passed))
     if failed and len(failed) == len(own.passed):
         text = f"It fails all {count} hard negatives{where}: whatever its score ({score}), its codes do not distinguish"
@@ -108,7 +108,8 @@ def judge_scores(scores: Mapping[str, CorpusScore]) -> Verdict:
     tests = f", passes all {count} hard negatives" if own.passed else ""
     if value >= COAT_GOOD:
         return Verdict("good", f"Its codes add up{where} ({score}{tests}).{rest}")
-    return Verdict("partly", f"Its codes partly add up{where} ({score}, below {COAT_GOOD:g}{tests}).{rest}")
+    below = "just below" if rounded(value) == rounded(COAT_GOOD) else "below"
+    return Verdict("partly", f"Its codes partly add up{where} ({score}, {below} {COAT_GOOD:g}{tests}).{rest}")
 
 
 def negative_tests(finding: Finding) -> dict[str, NegativeTest]:

@@ -32,7 +32,7 @@ def judge(findings: Sequence[Finding]) -> Verdict:
     rest = means_over(len(known), _best(cells)) + _slots(findings, cells)
     if at_chance(ari):
         no, unclear = "Its groups are unrelated to objects", "It is unclear whether its groups are objects"
-        return Verdict("chance", f"{no_better_than_chance(no, unclear, ari, score)}.{rest}")
+        return no_better_than_chance(no, unclear, ari, score, rest)
     good = ari.value >= ARI_GOOD
     head = "It groups pixels into objects" if good else "It partly groups pixels into objects"
     return Verdict("good" if good else "partly", f"{head} ({score}).{_side(precision, recall, ari.value)}{rest}")

@@ -125,8 +125,9 @@ def verdict_on(scores: ImaginationScores) -> Verdict:
     if scores.skill is not None and skill is not None and at_chance(scores.skill):
         no, unclear = "It does not imagine new combinations", "It is unclear whether it imagines new combinations"
         constant = "than the best constant image"
-        text = verdict.no_better_than_chance(no, unclear, scores.skill, f"skill {rounded(skill)}", constant)
-        return Verdict("chance", f"{text}.{worse}{rest}")
+        return verdict.no_better_than_chance(
+            no, unclear, scores.skill, f"skill {rounded(skill)}", f"{worse}{rest}", constant
+        )
     if worse:
         known = "" if skill is None else f" (skill {rounded(skill)})"
         text = f"It does not imagine new combinations{known}.{worse}{rest}"

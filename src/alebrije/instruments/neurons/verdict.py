@@ -10,7 +10,16 @@ from alebrije.instruments.neurons.values import SHUFFLED
 from alebrije.report.findings import Finding, first_reason
 from alebrije.report.sections import mean_known
 from alebrije.report.thresholds import THRESHOLDS
-from alebrije.report.verdict import Verdict, at_chance, means_over, no_better_than_chance, no_verdict, percent, rounded
+from alebrije.report.verdict import (
+    Verdict,
+    at_chance,
+    means_over,
+    near_chance,
+    no_better_than_chance,
+    no_verdict,
+    percent,
+    rounded,
+)
 from alebrije.results import Estimate
 
 SNC_GOOD = THRESHOLDS["SNC"].value
@@ -35,7 +44,7 @@ def judge(findings: Sequence[Finding]) -> Verdict:
     if at_chance(snc, chance):
         numbers = f"{score}, shuffled codes {rounded(chance)}" if chance else score
         no, unclear = "No neuron holds a factor", "It is unclear whether single neurons hold factors"
-        return Verdict("chance", f"{no_better_than_chance(no, unclear, snc, numbers, chance=chance)}.{rest}")
+        return no_better_than_chance(no, unclear, snc, numbers, rest, chance=chance)
     good = snc.value >= SNC_GOOD
     head = "Each factor is held by one neuron" if good else "Single neurons partly hold the factors"
     if knockout is not None and knockout.value is not None:
@@ -73,10 +82,20 @@ def _generalisation(new: Estimate | None, normal: Estimate | None) -> str:
     if normal is None or normal.value is None:
         return f" Heads on its codes score {held_out}, adjusted for chance."
     usual = f"{percent(normal.value)} on the normal test set"
-    if at_chance(normal):
+    if near_chance(normal):
         return f" Heads on its codes read nothing: {usual}, adjusted for chance."
-    if at_chance(new):
-        return f" Heads on its codes score {held_out} and {usual}, adjusted for chance: what they read is lost."
-    share = new.value / normal.value
-    left = "nearly all is kept" if share >= KEPT else "most is lost" if share < LOST else "part is lost"
-    return f" Heads on its codes score {held_out} and {usual}, adjusted for chance: {left}."
+    if at_chance(normal):
+        return f" It is unclear whether heads on its codes read anything: {usual}, adjusted for chance."
+    return f" Heads on its codes score {held_out} and {usual}, adjusted for chance: {_left(new, normal.value)}."
+
+
+def _left(new: Estimate, normal: float) -> str:
+    """How much of the accuracy on the normal test set is left on held-out combinations."""
+    assert new.value is not None
+    if near_chance(new):
+        return "what they read is lost"
+    low, high = (new.value if end is None else end for end in (new.low, new.high))
+    if low < LOST * normal and high >= KEPT * normal:
+        return "how much is kept is unclear"
+    share = new.value / normal
+    return "nearly all is kept" if share >= KEPT else "most is lost" if share < LOST else "part is lost"
