@@ -36,6 +36,7 @@ def test_a_sample_of_the_campaign_finds_nothing_wrong() -> None:
         ((2, "alebrije: a: is not a regular file"), {"a": 1}, "refused"),
         ((2, "alebrije: a: is not a regular file"), {"a": 2}, "wrong"),
         ((0, ""), {"a": 1}, "wrong"),  # values are missing without a word
+        ((0, "done"), {"a": 1}, "wrong"),  # the output of a command that succeeded explains nothing
         ((1, "Traceback (most recent call last):"), {}, "wrong"),
         ((-9, ""), {}, "wrong"),
         ((None, ""), {"a": 1, "b": 2}, "wrong"),  # no end

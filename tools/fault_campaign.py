@@ -203,7 +203,8 @@ def judge(words: Sequence[str], outcomes: Sequence[Outcome], folder: Path, expec
             return WRONG, f"other values of {name}"
     if found == expected and not outcomes[-1].code:
         return REPAIRED, ""
-    spoken = sentence or outcomes[-1].text.strip()
+    refused = next((outcome.text.strip() for outcome in outcomes if outcome.code and outcome.text.strip()), "")
+    spoken = sentence or refused  # output of a command that succeeded does not explain a missing value
     return (REFUSED, spoken[-300:]) if spoken else (WRONG, "values are missing without a word")
 
 
@@ -215,6 +216,13 @@ def _flip(path: Path, draw: random.Random) -> None:
     if content:
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
     path.write_bytes(bytes(content))
+
+
+def _other_content(path: Path, draw: random.Random) -> None:
+    """Other bytes behind the header of an array, in the same number: only a checksum can notice them."""
+    content = path.read_bytes()
+    kept = content[:128] if content.startswith(b"\x93NUMPY") else b""
+    path.write_bytes(kept + draw.randbytes(len(content) - len(kept)))
 
 
 def _replace_by(make: Callable[[Path], object]) -> Callable[[Path, random.Random], None]:
@@ -240,6 +248,7 @@ DAMAGES: dict[str, Callable[[Path, random.Random], object]] = {
     "deleted": lambda path, draw: path.unlink(),
     "bytes appended": lambda path, draw: path.write_bytes(path.read_bytes() + draw.randbytes(9)),
     "garbage": lambda path, draw: path.write_bytes(draw.randbytes(max(path.stat().st_size, 9))),
+    "other content": _other_content,
     "another file": _other,
     "pipe": _replace_by(os.mkfifo),
     "folder": _replace_by(Path.mkdir),

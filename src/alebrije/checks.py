@@ -31,7 +31,19 @@ _LEAST = {
     "batch_size": 1,
     "steps": 0,
 }
-_MOST_SEED = 2**63 - 1
+# the largest value of whole numbers with these names: more would never end, or not fit into any memory
+_MOST = {
+    "seed": 2**63 - 1,
+    "bins": 10**6,
+    "train": 10**9,
+    "test": 10**9,
+    "batch": 10**7,
+    "batch_size": 10**9,
+    "hidden": 10**6,
+    "epochs": 10**7,
+    "steps": 10**9,
+    "group": 10**9,
+}
 _OVERSHOOT = 0.01  # resizing or an autoencoder may push floats slightly outside 0..1
 
 
@@ -46,7 +58,7 @@ def whole_number(name: str, value: Any, least: int | None = 0) -> int:
             raise TypeError
         found = operator.index(value)
     except TypeError:
-        raise InputError(f"{name} must be a whole number, not {value!r}") from None
+        raise InputError(f"{name} must be a whole number, not {_shown(value)}") from None
     if least is not None and found < least:
         raise InputError(f"{name} must be at least {least}, not {found}")
     return found
@@ -71,9 +83,15 @@ def number(name: str, value: Any) -> float:
     >>> number("level", 0.5)
     0.5
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InputError(f"{name} must be a number, not {value!r}")
-    return float(value)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputError(f"{name} must be a number, not {_shown(value)}")
+    try:
+        found = float(value)
+    except OverflowError:  # of a whole number
+        found = math.inf
+    if not math.isfinite(found):
+        raise InputError(f"{name} must be a finite number, not {_shown(value)}")
+    return found
 
 
 def checked(function: F) -> F:
@@ -120,18 +138,18 @@ def _check_argument(name: str, value: Any, annotation: Any) -> None:
             for key, part in value.items():
                 _check_arraylike(f"{name}.{key}", part, numbers_too=False)
     elif int in kinds:
-        if whole_number(name, value, _LEAST.get(name)) > _MOST_SEED and name == "seed":
-            raise InputError(f"seed must be at most {_MOST_SEED}, not {value}")
+        if whole_number(name, value, _LEAST.get(name)) > (most := _MOST.get(name, math.inf)):
+            raise InputError(f"{name} must be at most {most}, not {value}")
     elif float in kinds:
         number(name, value)
     elif bool in kinds:
         if not isinstance(value, bool):
-            raise InputError(f"{name} must be True or False, not {value!r}")
+            raise InputError(f"{name} must be True or False, not {_shown(value)}")
     elif typing.get_origin(annotation) is Literal:
         choices = typing.get_args(annotation)
         if not isinstance(value, str):  # the function refuses unknown words itself
             *first, last = map(repr, choices)
-            raise InputError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
+            raise InputError(f"{name} must be {', '.join(first)} or {last}, got {_shown(value)}")
     elif str in kinds and not isinstance(value, tuple(kind for kind in kinds if isinstance(kind, type))):
         raise InputError(f"{name} must be text, not {type(value).__name__}")
 
@@ -139,7 +157,11 @@ def _check_argument(name: str, value: Any, annotation: Any) -> None:
 def _check_arraylike(name: str, value: Any, numbers_too: bool) -> None:
     """Raise an InputError unless `value` is an array, has a shape and slices like one, or is a list of numbers."""
     import numpy as np
+    import torch
 
+    if isinstance(value, torch.Tensor):
+        _check_dense(name, value)
+        return
     if hasattr(value, "shape") and hasattr(value, "__getitem__"):
         return
     if isinstance(value, list | tuple):
@@ -151,6 +173,21 @@ def _check_arraylike(name: str, value: Any, numbers_too: bool) -> None:
         raise InputError(f"{name} must hold numbers in rows of equal length")
     if isinstance(value, bool) or not (numbers_too and isinstance(value, numbers.Real)):
         raise InputError(f"{name} must be a numpy array or a torch tensor, got {type(value).__name__}")
+
+
+def _check_dense(name: str, tensor: Tensor) -> None:
+    """Raise an InputError unless a tensor has values that can be read: not on `meta`, sparse, quantised or nested."""
+    import torch
+
+    if tensor.is_nested or tensor.layout != torch.strided or tensor.is_quantized:
+        raise InputError(f"{name} must be a dense tensor, not a nested, sparse or quantised one")
+    if tensor.is_meta:
+        raise InputError(f"{name} is on the device meta and has no values")
+
+
+def _shown(value: Any) -> str:
+    """A wrong value in a sentence: an array by its type, because it would take several lines."""
+    return type(value).__name__ if hasattr(value, "shape") else repr(value)
 
 
 def usable_device(device: str | torch.device) -> torch.device:

@@ -78,6 +78,8 @@ class Report:
         It belongs to the examined model unless `model` names a reference. If several instruments compute the metric, it
         is the one that `tests` names by this metric unless `study` names another.
         """
+        if not isinstance(metric, str):
+            raise InputError(f"metric must be text, not {type(metric).__name__}")
         study = labels.pop("study", None)
         found = [
             (result.cell, value)
@@ -94,7 +96,8 @@ class Report:
             owner = _owners()[metric.lower()]
             found = [(cell, value) for cell, value in found if cell.study == owner] or found
         if not found:
-            raise InputError(_not_found(self.results, metric, labels))
+            asked = labels if study is None else {"study": study, **labels}
+            raise InputError(_not_found(self.results, metric, asked))
         if len(found) > 1:
             some = "; ".join(str(cell) for cell, _ in found[:4])
             raise InputError(f"{metric!r} has {len(found)} values; add labels to choose one ({some})")
@@ -347,7 +350,12 @@ def _not_found(results: Sequence[Result], metric: str, labels: Mapping[str, Any]
     having = [one.cell for one in results if metric.lower() in {name.lower() for name in one.values}]
     if not having:
         return f"there is no value {metric!r}{_not_requested(results, metric) or _instead(metric, names)}"
+    studies = sorted({cell.study for cell in having})
+    if labels.get("study", studies[0]) not in studies:
+        return f"{metric!r} was not computed by {labels['study']!r}, only by {' and '.join(studies)}"
     for label, wanted in labels.items():
+        if label == "study":
+            continue
         known = list(dict.fromkeys(name for cell in having for name in cell.labels))
         if label not in known:
             return f"{metric!r} has no label {label!r}{_instead(label, known)}"

@@ -427,7 +427,7 @@ class TestSlowRuns:
         arguments = ("--preset", "small", "--device", "cpu", "--out", tmp_path / "a", "--set", "steps=50000")
         assert call("train", "slot-attention", *arguments).complaints == [
             "alebrije: 50,000 steps at 14 s each take about 8 days on this CPU; "
-            "--preset tiny takes seconds or a few minutes"
+            "--preset tiny takes seconds or a few minutes",
         ]
         (sentence,) = train("i2i-cnn", tmp_path / "b", "--set", "steps=50000").complaints
         assert sentence.endswith("8 days on this CPU; fewer steps: --set steps=...")

@@ -30,12 +30,13 @@ FUNCTIONS = {
     **{name: getattr(metrics, name) for name in TOOLS},
     **{record.function.__name__: record.function for record in catalog().values()},
 }
-WRONG_SETTINGS = ["x", None, [], {}, float("nan"), float("inf"), -1, 0.37, True, object(), np.zeros(2), 1j]
+WRONG_SETTINGS = ["x", None, [], {}, float("nan"), float("inf"), -1, 0.37, True, object(), np.zeros(2), 1j, 10**30]
 WRONG_ARRAYS = [
     False, "x", None, 3, float("nan"), object(), {}, [], [[1.0], [1.0, 2.0]], [object()],
     np.zeros(()), np.zeros(0), np.zeros((1,) * 7), np.zeros((2, 0)), np.array([[object()] * 2] * 24),
     np.array([["a", "b"]] * 24), np.array([[1j, 2.0]] * 24), np.zeros((24, 2), "M8[s]"), np.zeros(24, "f8,i4"),
     torch.zeros(()), torch.zeros(3, dtype=torch.complex64), torch.zeros((1,) * 7),
+    torch.zeros((24, 2), device="meta"), torch.eye(24).to_sparse(), np.full((24, 2), 1e20),
 ]  # fmt: skip
 
 

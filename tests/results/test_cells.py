@@ -320,6 +320,19 @@ class TestOldFiles:
 PINNED = "7c906bf259293faa318e581f5697b77783192e280ec24f888e94bdea3deee983"
 
 
+def test_intervals_and_errors_that_no_table_could_show_are_refused() -> None:
+    with pytest.raises(InputError, match="the interval is reversed: low is 0"):
+        Value(score=0.5, interval={"low": 0.9, "high": 0.1})
+    with pytest.raises(InputError, match="standard_error"):
+        Value(score=0.5, standard_error=-0.1)
+
+
+def test_a_time_before_the_first_year_is_refused() -> None:
+    done = Result.done(Cell(study="a", inputs={}), {"x": 0.5}, seconds=0).model_dump(mode="json")
+    with pytest.raises(InputError, match="created must be a time of the years 1 to 9999"):
+        Result(**{**done, "created": "0001-01-01T00:00:00+14:00"})
+
+
 @pytest.mark.parametrize("number", [True, "0.5", 1e308, -1e200])
 @pytest.mark.parametrize("field", ["score", "standard_error", "low", "high"])
 def test_a_stored_number_that_is_none_or_huge_is_refused(field: str, number: Any) -> None:

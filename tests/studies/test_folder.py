@@ -91,6 +91,19 @@ def corpus() -> dict[str, np.ndarray]:
     return {"images": np.arange(600, dtype=np.uint8).reshape(10, 60), "masks": np.ones((10, 4), np.uint8)}
 
 
+def test_the_arrays_of_another_entry_are_not_taken(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path)
+    for number in (1, 2):
+        folder.cached({"name": "a", "number": number}, lambda number=number: {"x": np.full(3, number)})  # type: ignore[misc]
+    one, other = sorted(
+        (tmp_path / "data").iterdir(), key=lambda path: '"number": 2' in (path / "settings.json").read_text()
+    )
+    shutil.rmtree(one)
+    shutil.copytree(other, one)
+    found = ResultFolder(tmp_path).cached({"name": "a", "number": 1}, lambda: {"x": np.full(3, 1)})
+    assert found["x"].tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize("name", ["masks.npy", "checksums.json"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_arrays_are_computed_again_and_mentioned_once(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from alebrije.errors import InputError
 if TYPE_CHECKING:
     from alebrije.train.plan import Plan
 
+_PATIENCE = 3.0  # seconds without a word
 _QUICK_STEPS = 500  # fewer never take days, so they are not timed
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "too little memory")  # torch's words for it
 
@@ -163,7 +165,13 @@ def slow_warning(made: Plan, steps: int) -> str:
     """The warning that the remaining steps would take days on this CPU; empty if they take less than one."""
     if steps < _QUICK_STEPS:
         return ""
-    seconds = made.seconds_per_step()
+    said = "alebrije: timing one step on this CPU, which takes longer than some seconds ..."
+    patience = threading.Timer(_PATIENCE, print, (said,), {"file": sys.stderr})
+    patience.start()
+    try:
+        seconds = made.seconds_per_step()
+    finally:
+        patience.cancel()
     days = steps * seconds / 86400
     if days < 1:
         return ""

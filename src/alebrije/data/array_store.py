@@ -69,7 +69,8 @@ class ArrayStore:
                 records = {
                     name: write_array(fresh / f"{name}.npy", array).model_dump() for name, array in arrays.items()
                 }
-                (fresh / CHECKSUMS).write_text(json.dumps(records, indent=1) + "\n")
+                named = {"entry": path.name, "files": records}  # so that no entry is taken for another
+                (fresh / CHECKSUMS).write_text(json.dumps(named, indent=1) + "\n")
                 (fresh / SETTINGS).write_text(json.dumps(settings, indent=1, default=str) + "\n")
 
 
@@ -78,7 +79,10 @@ def open_arrays(folder: Path) -> dict[str, Array]:
     if not os.path.lexists(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
     try:
-        records = {name: FileRecord(**record) for name, record in read_json(folder / CHECKSUMS).items()}
+        named = read_json(folder / CHECKSUMS)
+        if named["entry"] != folder.name:
+            raise InputError(f"{folder}: holds the arrays of another entry")
+        records = {name: FileRecord(**record) for name, record in named["files"].items()}
         return {name: map_array(folder / f"{name}.npy", record, "c") for name, record in records.items()}
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{folder}: has no checksums") from None
@@ -86,5 +90,5 @@ def open_arrays(folder: Path) -> dict[str, Array]:
         raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from error
     except InputError:
         raise
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / CHECKSUMS}: is damaged ({type(error).__name__})") from error

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from alebrije.worlds.vocabularies import DSPRITES, ROOMS
 
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]] | Tensor | range
 
+_LONGEST_HEADER = 2**16  # bytes of the header of an array
 _BLOCK = 1 << 24  # bytes per read
 _LARGEST_CHUNK = 1 << 30  # bytes of an HDF5 chunk, which is unpacked at once
 _MPI3D_NAMES = ("color", "shape", "size", "camera height", "background", "horizontal", "vertical")
@@ -223,6 +224,10 @@ def _member(
         raise InputError(f"{path}: has no array {name!r}")
     stream = archive.open(f"{name}.npy")
     version = np.lib.format.read_magic(stream)
+    if version > (2, 0):
+        raise InputError(f"{path}: {name!r} has an unknown version of NumPy's format")
+    if version == (2, 0) and int.from_bytes(cast(zipfile.ZipExtFile, stream).peek(4)[:4], "little") > _LONGEST_HEADER:
+        raise InputError(f"{path}: {name!r} has a header that is far too long")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     actual, fortran, stored = read(stream)
     expected = rows if rows is not None else actual[0] if actual else 0

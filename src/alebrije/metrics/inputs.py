@@ -12,6 +12,7 @@ from alebrije.errors import InputError
 
 MOST_CLASSES = 256  # per factor; more are accepted only if each has two rows on average
 LARGEST = 1e30  # larger codes overflow when they are squared and summed
+LARGEST_FACTOR = 2.0**53  # beyond it, floats skip whole numbers
 
 
 def as_tensor(array: ArrayOrTensor, name: str) -> torch.Tensor:
@@ -77,6 +78,8 @@ def check_factors(factors: ArrayOrTensor, rows: int) -> Array:
     if values.dtype.kind in "iub":
         return values.astype(np.int64)
     values = check_finite(values, "factors")
+    if values.size and np.abs(values).max() > LARGEST_FACTOR:
+        raise InputError(f"factors must be at most 2^53 in size, got {np.abs(values).max():.3g}")
     whole = values.astype(np.int64)
     return whole if bool((whole == values).all()) else values
 

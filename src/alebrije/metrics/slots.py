@@ -207,7 +207,7 @@ def drop_duplicate_slots(slots: ArrayOrTensor, cosine: float = 0.955, blank: Arr
     """
     (codes,) = check_scenes({"slots": slots}, slots=True)
     unit = torch.nn.functional.normalize(codes, dim=2)
-    alike = unit @ unit.transpose(1, 2) > cosine  # [T, K, K]
+    alike = unit @ unit.transpose(1, 2) > float(cosine)  # [T, K, K]
     return _blanked(slots, codes, ~alike.tril(-1).any(2), blank)
 
 
@@ -228,7 +228,7 @@ def drop_invisible_slots(
             f"masks must have shape [T, K, H, W] with the slots' T and K, got {list(weights.shape)} "
             f"for slots {list(codes.shape)}"
         )
-    return _blanked(slots, codes, won_share(weights) > least_share, blank)
+    return _blanked(slots, codes, won_share(weights) > float(least_share), blank)
 
 
 def won_share(masks: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from alebrije.arrays import Floats, Integers
-from alebrije.probes.logistic import fit_from_sample
+from alebrije.probes.logistic import fit_from_sample, fitted_quietly
 from alebrije.probes.scaling import standardise
 
 MANY_ROWS = 60_000
@@ -34,7 +34,7 @@ def logistic_regression(codes: Floats, classes: Integers) -> Any:
         if fitted is not None:
             return fitted
     solver = "newton-cholesky" if varied and weights <= NEWTON_WEIGHTS else "lbfgs"
-    return LogisticRegression(solver=solver, max_iter=1000).fit(codes, classes)
+    return fitted_quietly(LogisticRegression(solver=solver, max_iter=1000), codes, classes)
 
 
 def linear_predictions(

@@ -6,6 +6,7 @@ derivative of the sample converge in a few passes over the rows.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,13 @@ class FittedLogistic:
         return self.classes_[self.predict_proba(codes).argmax(1)]
 
 
+def fitted_quietly(model: Any, codes: Floats, classes: Integers) -> Any:
+    """A fitted model, without the warnings of scikit-learn about many classes or ill-conditioned codes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(codes, classes)
+
+
 def fit_from_sample(codes: Floats, classes: Integers) -> FittedLogistic | None:
     """scikit-learn's `LogisticRegression()` on `codes` [N, L], fitted to convergence; None if that fails."""
     from sklearn.linear_model import LogisticRegression
@@ -49,7 +57,8 @@ def fit_from_sample(codes: Floats, classes: Integers) -> FittedLogistic | None:
     if len(np.unique(truth[chosen])) < len(names):
         return None
     strength = len(codes) / SAMPLE  # the same penalty per row as in the fit to all rows
-    first = LogisticRegression(solver="newton-cholesky", C=strength, max_iter=1000).fit(codes[chosen], truth[chosen])
+    model = LogisticRegression(solver="newton-cholesky", C=strength, max_iter=1000)
+    first = fitted_quietly(model, codes[chosen], truth[chosen])
     weights = _with_offsets(first.coef_, first.intercept_)
     rows, labels = torch.from_numpy(codes), torch.from_numpy(truth)
     curvature = _curvature(rows[torch.from_numpy(chosen)], weights, 1.0 / len(codes))

@@ -166,7 +166,7 @@ class Value(Strict):
 
     score: Number | None
     reason: Plain | None = None
-    standard_error: Number | None = None
+    standard_error: Annotated[Number, Field(ge=0)] | None = None
     interval: ScoreInterval | None = None
     spread_reason: Plain | None = None  # why there is no interval or standard error
     direction: Literal["higher", "lower"] | None = None
@@ -211,6 +211,8 @@ class Value(Strict):
             raise InputError("a null score needs a reason")
         if self.interval is not None and (_not_finite(self.interval.low) or _not_finite(self.interval.high)):
             raise InputError("the interval is huge: low and high must be numbers that tables and charts can show")
+        if self.interval is not None and self.interval.low > self.interval.high:
+            raise InputError(f"the interval is reversed: low is {self.interval.low:g}, high {self.interval.high:g}")
         return self
 
     @classmethod
@@ -261,7 +263,10 @@ class Result(Strict):
     @field_validator("created")
     @classmethod
     def _utc(cls, created: datetime) -> datetime:
-        return created.astimezone(UTC)
+        try:
+            return created.astimezone(UTC)
+        except OverflowError:
+            raise InputError(f"created must be a time of the years 1 to 9999, not {created}") from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Result:

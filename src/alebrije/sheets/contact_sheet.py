@@ -144,7 +144,7 @@ def rule_in_words(task_rule: Rule, vocabulary: Vocabulary) -> str:
 def _folder_sheet(folder: Path, n: int) -> Sheet:
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder")
-    is_dataset = any((folder / name).is_file() for name in ("manifest.json", SETTINGS))
+    is_dataset = any(os.path.lexists(folder / name) for name in ("manifest.json", SETTINGS))
     parts = [] if is_dataset else [folder / part for part in SPLITS if (folder / part).is_dir()]
     contents = [(path.name, *_read(path, n)) for path in parts] if parts else [("", *_read(folder, n))]
     sections = tuple(SheetSection(title, scene_cards(sides)) for title, sides, _ in contents)
@@ -156,7 +156,7 @@ def _folder_sheet(folder: Path, n: int) -> Sheet:
 
 def _read(folder: Path, n: int) -> tuple[list[SceneImages], str]:
     """The first `n` rows of a folder, and a description of the folder."""
-    if (folder / "manifest.json").is_file():
+    if os.path.lexists(folder / "manifest.json"):
         return _read_cache(folder, n)
     with_targets = any(folder.glob("[0-9]*/target.json"))
     episodes = data.read_svib(folder, limit=n, targets=with_targets)

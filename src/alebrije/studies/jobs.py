@@ -282,10 +282,20 @@ def _start_ray() -> None:
     address = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", os.environ.get("RAY_ADDRESS", ""))
     try:
         if address:  # Ray itself would try for minutes
-            socket.create_connection((address[1], int(address[2])), _RAY_SECONDS).close()
+            _check_speaks_http2(address[1], int(address[2]))
         ray.init()
     except Exception as error:  # Ray has errors of many kinds
         raise InputError(f"--backend ray: no Ray cluster can be reached or started ({first_line(error)})") from error
+
+
+def _check_speaks_http2(host: str, port: int) -> None:
+    """Raise an OSError unless a server answers as all of Ray's do; Ray would wait for another server forever."""
+    with socket.create_connection((host, port), _RAY_SECONDS) as connection:
+        connection.settimeout(_RAY_SECONDS)
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        answer = connection.recv(9)
+    if len(answer) < 4 or answer[3] != 4:  # a frame of settings comes first
+        raise OSError(f"the server at {host}:{port} is none of Ray's")
 
 
 def _apart(job: Job, folder: Path, parent: int, stages: Path | None = None) -> Computed:

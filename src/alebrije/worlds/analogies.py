@@ -17,6 +17,7 @@ from alebrije.scenes.scenes import Index, normalise_index
 from alebrije.worlds.partitions import SETS, covered_twice, partitions
 from alebrije.worlds.samplers import Crowd, sample_surroundings
 from alebrije.worlds.streams import CLEAR_ANALOGIES, OCCLUDED_ANALOGIES, block_generator
+from alebrije.worlds.threads import in_threads
 from alebrije.worlds.vocabularies import COAT
 from alebrije.worlds.world import Progress
 
@@ -113,12 +114,16 @@ def analogies(
         raise InputError(f'analogies exist only in the world "clevr", with the objects of COAT, not in {world!r}')
     n, seed, start = whole_number("n", n), whole_number("seed", seed), whole_number("start", start)
     stream = OCCLUDED_ANALOGIES if occluded else CLEAR_ANALOGIES
-    blocks, done = [], 0
-    for block in range(start // _BLOCK, max(start + n - 1, start) // _BLOCK + 1):
+    numbers = range(start // _BLOCK, max(start + n - 1, start) // _BLOCK + 1)
+
+    def sample(block: int) -> Analogies:
         begin, end = max(start - block * _BLOCK, 0), min(start + n - block * _BLOCK, _BLOCK)
-        cases = _cases(block_generator(seed, stream, block), max(end, 1), bool(occluded))
-        blocks.append(cases[begin:end])
-        done += end - begin
+        return _cases(block_generator(seed, stream, block), max(end, 1), bool(occluded))[begin:end]
+
+    blocks, done = [], 0
+    for cases in in_threads(sample, numbers, min(torch.get_num_threads(), len(numbers))):
+        blocks.append(cases)
+        done += len(cases)
         if progress is not None:
             progress(done, n)
     return _concatenate(blocks)

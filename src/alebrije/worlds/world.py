@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -23,6 +22,7 @@ from alebrije.scenes.grid import combinations_at
 from alebrije.suggest import did_you_mean
 from alebrije.worlds.samplers import Crowd, Grid, Sampler, SolidPairs, SpritePairs
 from alebrije.worlds.streams import SAMPLE, check_combinations, sample_stream
+from alebrije.worlds.threads import in_threads
 from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, DSPRITES, ROOMS, SPRITES
 
 Painter = Callable[..., Frames]
@@ -128,7 +128,8 @@ class World:
         parts = [scenes[begin : begin + step] for begin in range(0, max(len(scenes), 1), step)]
         frames = []
         with fusing() if compile else nullcontext():
-            for part in _render_parts(partial(self.painter, size=side, device=target, **look), parts, target):
+            threads = min(_threads(target, is_fusing()), len(parts))
+            for part in in_threads(partial(self.painter, size=side, device=target, **look), parts, threads):
                 frames.append(part)
                 if progress is not None:
                     progress(min(len(frames) * step, len(scenes)), len(scenes))
@@ -170,23 +171,6 @@ def _part_size(count: int, most: int, threads: int = 1) -> int:
 def _threads(device: torch.device, compile: bool) -> int:
     """How many parts to render at a time: on a CPU one per torch thread."""
     return 1 if device.type != "cpu" or compile or is_fusing() else torch.get_num_threads()
-
-
-def _render_parts(render: Callable[[Scenes], Frames], parts: list[Scenes], device: torch.device) -> Iterator[Frames]:
-    """Render parts one after another or, on a CPU, one per torch thread.
-
-    The ray tracer works on many short lists, which torch's own threads split badly.
-    """
-    threads = min(_threads(device, is_fusing()), len(parts))
-    if threads < 2:
-        yield from map(render, parts)
-        return
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield from pool.map(render, parts)
-    finally:
-        torch.set_num_threads(before)
 
 
 # Renderers are imported on first use, because sampling scenes needs none of them.
