@@ -165,7 +165,7 @@ def slow_warning(made: Plan, steps: int) -> str:
     """The warning that the remaining steps would take days on this CPU; empty if they take less than one."""
     if steps < _QUICK_STEPS:
         return ""
-    said = "alebrije: timing one step on this CPU, which takes longer than some seconds ..."
+    said = "alebrije: timing one step on this CPU, which may take a minute ..."
     patience = threading.Timer(_PATIENCE, print, (said,), {"file": sys.stderr})
     patience.start()
     try:
