@@ -104,6 +104,7 @@ def test_the_code_counts_that_samples_and_renders() -> None:
         path.relative_to(package).as_posix() for pattern in machine_cache._CODE for path in package.glob(pattern)
     }
     assert counted > {"render/rays.py", "worlds/samplers.py", "scenes/placement.py", "instruments/analogy/images.py"}
+    assert "instruments/imagination/reader.py" in counted
     assert any(name.startswith("render/assets/") for name in counted)
 
 

@@ -55,8 +55,8 @@ def test_alpha_efficiency_with_another_factor():
         ({"alphas": np.array([0.2, 0.2, 0.4, 0.6])}, "and differ"),
         ({"oracle": np.array([1.0, np.nan, 1.0, 1.0])}, "oracle must be finite"),
         ({"factor": 0}, "factor must be a positive number, got 0"),
-        ({"factor": math.nan}, "factor must be a number, not nan"),
-        ({"factor": math.inf}, "factor must be a number, not inf"),
+        ({"factor": math.nan}, "factor must be a finite number, not nan"),
+        ({"factor": math.inf}, "factor must be a finite number, not inf"),
     ],
 )
 def test_alpha_efficiency_refuses_bad_input(change, message):

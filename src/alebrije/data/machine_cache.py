@@ -1,8 +1,9 @@
 """World images, kept once per machine: they depend only on seeds, so no result folder needs to render them again.
 
-The name of an entry is a digest of everything that decides its content: the settings of the images, the code that
-samples and renders them, the versions of NumPy and torch, and the kind of device. Entries are compared with their
-checksums before use, and the least recently used ones are removed when the cache grows beyond its limit.
+The same holds for the readers of factors, which learn from such images alone. The name of an entry is a digest of
+everything that decides its content: its settings, the code that samples, renders and trains, the versions of NumPy and
+torch, and the kind of device. Entries are compared with their checksums before use, and the least recently used ones
+are removed when the cache grows beyond its limit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,15 @@ _DEFAULT_LIMIT = 10.0
 _GIGABYTE = 10**9
 _KEY = 24  # characters of a digest in a name
 _STALE = 3600.0  # seconds after which an unfinished entry was left by a killed process
-_CODE = ("scenes/**/*", "render/**/*", "worlds/**/*", "instruments/*/images.py", "seeding.py")  # decides the images
+# the code that decides what is in an entry
+_CODE = (
+    "scenes/**/*",
+    "render/**/*",
+    "worlds/**/*",
+    "instruments/*/images.py",
+    "instruments/*/reader.py",
+    "seeding.py",
+)
 _ENTRY = re.compile(r"[\w.-]+-[0-9a-f]{24}")
 _LOG = logging.getLogger("alebrije")
 

@@ -111,15 +111,22 @@ class ResultFolder:
 
         A world of the user may depend on files that nobody can see, so its images stay in the result folder.
         """
-        cache, render = machine_cache(), _counted("rendering", str(settings.get("name", "")), render)
+        return self._shared(settings, _counted("rendering", str(settings.get("name", "")), render), device)
+
+    def weights(self, settings: Mapping[str, Any], train: Compute, device: str = "cpu") -> dict[str, Array]:
+        """As `images`, for the weights of a network of alebrije that learns from such images alone."""
+        return self._shared(settings, _counted("training", str(settings.get("name", "")), train), device)
+
+    def _shared(self, settings: Mapping[str, Any], compute: Compute, device: str) -> dict[str, Array]:
+        cache = machine_cache()
         if cache is None or CONTENTS in settings or (self.path / "data" / _name(settings)).exists():
-            return self._cached(settings, render)
+            return self._cached(settings, compute)
         try:
             with in_stage("reading and waiting"):
-                return cache.get(settings, render, device)
+                return cache.get(settings, compute, device)
         except CacheUnusableError as error:
-            rendered = error.arrays
-            return self._cached(settings, render if rendered is None else lambda: rendered)
+            computed = error.arrays
+            return self._cached(settings, compute if computed is None else lambda: computed)
 
     def _cached(self, settings: Mapping[str, Any], compute: Compute) -> dict[str, Array]:
         with in_stage("reading and waiting"):

@@ -113,7 +113,7 @@ class ReaderSettings:
 
     def trained(self, folder: ResultFolder, device: str = "cpu") -> FactorReader:
         """The reader, trained when it is first needed."""
-        weights = folder.cached(self.settings, partial(_train, self, device))
+        weights = folder.weights(self.settings, partial(_train, self, device), device)
         reader = self.untrained()
         reader.load_state_dict({name: torch.from_numpy(np.array(weight)) for name, weight in weights.items()})
         return reader.to(device).eval()
