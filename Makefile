@@ -32,6 +32,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/models.py
 	$(BIN)/python benchmarks/convolutions.py
 	$(BIN)/python benchmarks/studies.py
+	$(BIN)/python benchmarks/evaluation.py
 
 # The documentation site: out/site/index.html. It opens offline.
 docs: $(DOCS_STAMP)

@@ -25,6 +25,14 @@ ROOM = re.compile(r"^(?P<name>[a-z_]+)(?P<kind>/|\.py) ", re.MULTILINE)
 ROOT_PAGES = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 
 
+EVALUATIONS = {  # rows of benchmarks/evaluation.json in words
+    "eval": "`eval`, empty cache",
+    "eval, second model": "`eval` of a second model, images cached",
+    "eval without yardsticks": "`eval`, empty cache, without pixels and untrained twins",
+    "corpus": "corpus of COAT: 256 occluded cases, 128 px",
+}
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]
@@ -255,6 +263,20 @@ def study_overhead() -> str:
     return f"{machine(stored)}\n\n{empty}\n\n{table(head, rows)}"
 
 
+def evaluation() -> str:
+    """How long `alebrije eval` takes, beside an older version if that was measured in the same run."""
+    stored = benchmark("evaluation")
+    old, new = stored.get("old"), stored["new"]
+    rows = []
+    for name, entry in new.items():
+        stages = sorted(entry["stages"].items(), key=lambda stage: -stage[1])
+        parts = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in stages if seconds >= 0.5)
+        beside = [f"{old[name]['seconds']:.0f}", _times(old[name]["seconds"] / entry["seconds"])] if old else []
+        rows.append((EVALUATIONS[name], *beside, f"{entry['seconds']:.0f}", parts))
+    before = (f"seconds, {stored['old commit']}", "times as fast") if old else ()
+    return f"{machine(stored)}\n\n{table(('work', *before, 'seconds', 'CPU time by stage'), rows)}"
+
+
 def _times(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
 
@@ -293,6 +315,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "training speed": training_speed,
     "convolutions": convolutions,
     "study overhead": study_overhead,
+    "evaluation": evaluation,
     "thresholds": thresholds,
     "untrained": untrained,
 }

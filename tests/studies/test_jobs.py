@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 from joblib import parallel_config
 
+from alebrije.data.machine_cache import FOLDER
 from alebrije.errors import InputError
 from alebrije.results import Cell, Result, Store, Value
 from alebrije.studies.jobs import Job, Progress, RunSummary, Workers, _spread, estimate, in_shard, run_jobs
@@ -97,6 +99,21 @@ def test_the_time_of_all_cells_is_added_up_by_stage(tmp_path: Path, workers: int
     assert 6 * 0.05 <= summary.seconds <= summary.stages["scoring"]
     both = summary + RunSummary(stages={"scoring": 1.0, "encoding": 2.0})
     assert both.stages == {"scoring": summary.stages["scoring"] + 1.0, "encoding": 2.0}
+
+
+def test_a_cache_that_cannot_be_used_is_mentioned_before_processes_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("alebrije"), "propagate", True)
+    (tmp_path / "cache").write_text("mine")
+    monkeypatch.setenv(FOLDER, str(tmp_path / "cache"))
+    monkeypatch.setenv("ALEBRIJE_CACHE_WARNED", "1")  # restored at the end
+    monkeypatch.delenv("ALEBRIJE_CACHE_WARNED")
+    for number in range(2):
+        assert run_jobs([job(number)], Store(tmp_path / "cells")).done == 1
+    said = {id(record): record.getMessage() for record in caplog.records}.values()
+    assert len(said) == 1
+    assert "images are kept in the result folder instead" in next(iter(said))
 
 
 def test_neighbours_share_neither_images_nor_a_model() -> None:

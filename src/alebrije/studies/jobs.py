@@ -21,6 +21,7 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import ThreadpoolController
 
+from alebrije.data.machine_cache import machine_cache
 from alebrije.errors import InputError
 from alebrije.imports import first_line
 from alebrije.results import Cell, Result, Store, Value
@@ -108,6 +109,8 @@ def run_jobs(jobs: Sequence[Job], store: Store, workers: Workers | None = None) 
     missing = {cell.key for cell in store.missing([job.cell for job in shard])}
     todo = [job for job in shard if job.cell.key in missing]
     summary = RunSummary(kept=len(shard) - len(todo))
+    if todo and (images := machine_cache()) is not None:
+        images.check_usable()  # here, so that no process of several says it again
     started = time.perf_counter()
     for computed in _computed(todo, store.folder.absolute(), workers):
         result = computed.result
