@@ -1,6 +1,6 @@
 """A fault campaign: damage files, kill processes, fill the disk, share folders, and compare what comes out.
 
-    python tools/fault_campaign.py            # all of it, about ten minutes on two cores
+    python tools/fault_campaign.py            # all of it, two to ten minutes on two cores
     python tools/fault_campaign.py --quick    # a sample, as in the tests
 
 Every attempt copies an undisturbed folder or starts from nothing, causes a fault, runs the command, and compares the
