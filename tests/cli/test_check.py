@@ -61,6 +61,13 @@ def test_a_good_model(user_models: str, capsys: pytest.CaptureFixture[str]) -> N
     assert "vector [B, 32]" in out
 
 
+def test_a_name_cannot_control_the_terminal(user_models: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", f"{user_models}:Mean", "--pixels", "32", "--device", "cpu", "--name", "\x1b[31mred\x1b[0m"])
+    out = capsys.readouterr().out
+    assert "red can be evaluated" in out
+    assert "\x1b" not in out
+
+
 def test_weights_that_may_be_random_are_noted(user_models: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The weights of a class may be random; a function may load weights, and some models have none."""
     for name, noted in (("Good", True), ("loaded", False), ("Mean", False)):

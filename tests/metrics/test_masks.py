@@ -52,6 +52,13 @@ def test_masks_may_keep_their_channel(kind):
     np.testing.assert_array_equal(np.asarray(labels_from_masks(kind(masks[:, :, :, None]))), labels)
 
 
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
+def test_masks_of_unsigned_numbers(dtype):
+    labels = np.random.default_rng(0).integers(0, 5, (3, 6, 7))
+    masks = np.moveaxis(np.eye(5, dtype=dtype)[labels], -1, 1)
+    np.testing.assert_array_equal(labels_from_masks(masks), labels)
+
+
 def test_video_of_one_slot_is_not_read_as_a_channel():
     masks = np.random.default_rng(0).random((2, 3, 1, 4, 4))
     assert labels_from_masks(masks).shape == (2, 4, 4)

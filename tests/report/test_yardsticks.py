@@ -58,7 +58,7 @@ def test_a_difference_that_is_sure_but_too_small_is_explained(tmp_path: Path) ->
     found = instruments.verdicts(findings(tmp_path, 0.33, (0.30, 0.30, 0.30), 0.1))["mine"]["grouping"]
     assert found.word == "no better than its untrained twin"
     assert "difference +0.03, 95 % interval +0.02 to +0.04" in found.text
-    assert found.text.endswith("It is better than its untrained twin, but too little to count.")
+    assert found.text.endswith("It is better than its untrained twin, but by too little to count.")
 
 
 def test_every_verdict_at_tiny_is_a_try_out(tmp_path: Path) -> None:

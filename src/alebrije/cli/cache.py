@@ -22,8 +22,8 @@ _ABOUT = ("lot", "alpha", "cases", "count", "images", "n", "pixels", "seed", "de
 class Cache:
     """Show the images of worlds that this machine keeps, so that no model waits for them twice.
 
-    They are in ALEBRIJE_CACHE, or in a folder of the user's cache directory. ALEBRIJE_CACHE=off keeps none;
-    ALEBRIJE_CACHE_LIMIT is their greatest size in gigabytes (10).
+    ALEBRIJE_CACHE names the folder (default: a folder in the user's cache directory); "off" disables the cache.
+    ALEBRIJE_CACHE_LIMIT is its maximum size in gigabytes (default: 10).
     """
 
     check: bool = False
@@ -37,7 +37,7 @@ class Cache:
 
         cache = machine_cache()
         if cache is None:
-            print(f"The cache is switched off: {FOLDER} is set to that.")
+            print(f"The cache is switched off by {FOLDER}.")
             return
         entries = cache.entries()
         held = f"{_count(entries)}, {size_in_words(sum(entry.bytes for entry in entries))}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alebrije.cli.options import Device, Size, Spec, Triple, at_least_one, device_name
+from alebrije.errors import plain
 from alebrije.instruments import NAMES
 
 
@@ -56,7 +57,7 @@ class Check:
             batch=self.batch,
             rendered=rendered_sizes(self.tests, self.size),
         )
-        print(report)
+        print(plain(str(report)))  # the name and messages of a model may contain terminal escapes
         if not report.passed:
             sys.exit(1)
 

@@ -164,7 +164,7 @@ def _long_activities() -> Iterator[Callable[[str], None]]:
     since: dict[str, float] = {}
     printed, over = set[str](), threading.Event()
 
-    def hear(text: str) -> None:
+    def update(text: str) -> None:
         now = {each for each in text.split("; ") if each}
         for each in since.keys() - now:
             since.pop(each, None)
@@ -181,7 +181,7 @@ def _long_activities() -> Iterator[Callable[[str], None]]:
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield hear
+        yield update
     finally:
         over.set()
         thread.join()

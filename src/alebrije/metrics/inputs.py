@@ -26,6 +26,8 @@ def as_tensor(array: ArrayOrTensor, name: str) -> torch.Tensor:
         array = torch.from_numpy(np.array(values, dtype=native, order="C"))
     if array.is_complex():
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if array.dtype in (torch.uint16, torch.uint32, torch.uint64):  # torch cannot compute with these
+        array = array.long()
     return array.detach()
 
 

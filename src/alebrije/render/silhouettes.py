@@ -49,18 +49,17 @@ class SilhouettePixels:
 
     def uncovered(self) -> Tensor:
         """Number of pixels that show the ground. [B] int64"""
-        return (self._covering_sets() == 0).reshape(self.scenes, -1).sum(1)
+        shown = torch.ones(self.scenes * self.size**2, dtype=torch.bool, device=self.pixel.device)
+        shown[self.pixel] = False
+        return shown.reshape(self.scenes, -1).sum(1)
 
     def sets(self) -> Tensor:
         """Number of pixels that each set of objects covers; bit k of a set is object k. [B, 2 ** N] int64"""
-        count = 2**self.objects
-        sets = self._covering_sets().reshape(self.scenes, -1) + count * torch.arange(self.scenes)[:, None]
-        return torch.bincount(sets.flatten(), minlength=count * self.scenes).reshape(self.scenes, count)
-
-    def _covering_sets(self) -> Tensor:
-        """The set of objects that cover each pixel, as bits. [B * H * W] int64"""
-        bits = torch.ones_like(self.instance) << (self.instance % self.objects)
-        return torch.zeros(self.scenes * self.size**2, dtype=torch.int64).index_add_(0, self.pixel, bits)
+        count, pixels = 2**self.objects, self.size**2
+        scene = torch.arange(self.scenes, device=self.pixel.device)
+        sets = (scene * count).repeat_interleave(pixels)
+        sets.index_add_(0, self.pixel, torch.ones_like(self.instance) << (self.instance % self.objects))
+        return torch.bincount(sets, minlength=count * self.scenes).reshape(self.scenes, count)
 
 
 def silhouettes(scenes: Scenes, size: int) -> Tensor:

@@ -112,7 +112,7 @@ def judge_beside(verdict: Verdict, comparisons: Sequence[Comparison | Lacking], 
         return Verdict("none", f"No verdict: {missing}; the same command computes it. {text}")
     for one in found:
         if not one.better:
-            slightly = f" It is better than {one.yardstick}, but too little to count." if one.surely_above else ""
+            slightly = f" It is better than {one.yardstick}, but by too little to count." if one.surely_above else ""
             return Verdict("below", f"{text}{slightly}", than=one.yardstick)
     unclear = [one.yardstick for one in found if not one.clearly_better]
     if verdict.mark == "good" and unclear:

@@ -109,7 +109,7 @@ class ResultFolder:
     def images(self, settings: Mapping[str, Any], render: Compute, device: str = "cpu") -> dict[str, Array]:
         """As `cached`, for images of alebrije's worlds: they are rendered once per machine if it has a cache for them.
 
-        A world of the user may depend on files that nobody can see, so its images stay in the result folder.
+        A world of the user may depend on unknown files, so its images stay in the result folder.
         """
         return self._shared(settings, _counted("rendering", str(settings.get("name", "")), render), device)
 

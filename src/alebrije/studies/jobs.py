@@ -292,13 +292,13 @@ def _start_ray() -> None:
 
 
 def _check_speaks_http2(host: str, port: int) -> None:
-    """Raise an OSError unless a server answers as all of Ray's do; Ray would wait for another server forever."""
+    """Raise an OSError unless a server speaks HTTP/2, as Ray's do; Ray would wait for any other forever."""
     with socket.create_connection((host, port), _RAY_SECONDS) as connection:
         connection.settimeout(_RAY_SECONDS)
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
         answer = connection.recv(9)
     if len(answer) < 4 or answer[3] != 4:  # a frame of settings comes first
-        raise OSError(f"the server at {host}:{port} is none of Ray's")
+        raise OSError(f"the server at {host}:{port} is not a Ray server")
 
 
 def _apart(job: Job, folder: Path, parent: int, stages: Path | None = None) -> Computed:

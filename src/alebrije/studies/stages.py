@@ -54,13 +54,13 @@ def in_stage(name: StageName, about: str = "") -> Iterator[None]:
     """
     _CLOCK.change()
     _CLOCK.stack.append((name, about))
-    _tell()
+    _notify()
     try:
         yield
     finally:
         _CLOCK.change()
         _CLOCK.stack.pop()
-        _tell()
+        _notify()
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def seconds_of_stages() -> Iterator[dict[StageName, float]]:
 
 @contextmanager
 def listening(listener: Activity | None) -> Iterator[None]:
-    """A block in which a function hears of every new stage of this process."""
+    """A block in which a function is called with every new stage of this process."""
     global _listener
     before, _listener = _listener, listener
     try:
@@ -125,7 +125,7 @@ def write_stages(folder: Path | None) -> Activity | None:
     return write
 
 
-def _tell() -> None:
+def _notify() -> None:
     if _listener is not None and threading.current_thread() is threading.main_thread():
         name, about = _CLOCK.stack[-1] if _CLOCK.stack else ("", "")
         _listener(f"{name} {about}".strip())
