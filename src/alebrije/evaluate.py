@@ -16,6 +16,7 @@ from alebrije.suggest import closest, did_you_mean
 
 if TYPE_CHECKING:  # loaded when something is evaluated, so that `import alebrije` is instant
     import torch
+    from matplotlib.figure import Figure
 
     from alebrije.report.findings import Findings
     from alebrije.report.verdict import Verdict
@@ -111,6 +112,24 @@ class Report:
         """Write the page, one HTML file, and return its path."""
         return write_report(self.findings if published else self.folder, path, published=published)
 
+    def summary_table(self) -> ResultTable:
+        """A row for each examined model: the score and the verdict of each instrument."""
+        from alebrije.instruments.summary import summary_table
+
+        return summary_table(self.requested)
+
+    def figures(self, instrument: str | None = None) -> dict[str, Figure]:
+        """The figures of the page as matplotlib figures by name, of one instrument or of all."""
+        from alebrije import instruments
+        from alebrije.report.charts import laid_out
+        from alebrije.report.page import figures_of
+
+        if instrument is not None:
+            instruments.get(instrument)  # raises an InputError for an unknown name
+        sections = instruments.sections_of(self.requested)
+        drawings = figures_of([one for one in sections if instrument in (None, one.name)])
+        return {name: laid_out(drawing.figure()) for name, drawing in drawings.items()}
+
     @property
     def verdicts(self) -> dict[str, dict[str, Verdict]]:
         """The verdict of each instrument on the model and on the references: by model, then by instrument."""
@@ -120,6 +139,12 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report on {self.model} in {self.folder.path}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        """The verdicts and scores in a notebook; `save` writes the whole page."""
+        from alebrije.report.page import as_notebook_html
+
+        return as_notebook_html(self.requested, self.verdicts, self.summary_table())
 
     def __str__(self) -> str:
         from alebrije.report.page import in_words, scope

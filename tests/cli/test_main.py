@@ -15,8 +15,9 @@ from alebrije.errors import InputError, UndefinedMetricWarning
 from tests.cli.command import call
 
 
-def test_version() -> None:
-    outcome = call("version")
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version(word: str) -> None:
+    outcome = call(word)
     assert outcome.code == 0
     assert outcome.out == f"alebrije {alebrije.__version__}\n"
     assert importlib.metadata.version("alebrije") == alebrije.__version__

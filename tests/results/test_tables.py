@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import sys
+import types
 
 import pytest
 from hypothesis import given
@@ -148,3 +150,35 @@ class TestPivot:
     def test_heads_that_look_alike(self) -> None:
         turned = result_table([result(x="1"), result(x=1), result(x="study")]).pivot("study", "x")
         assert len(set(turned.columns)) == 4
+
+
+class TestNotebooks:
+    def test_html_is_escaped_and_has_every_row(self) -> None:
+        html = result_table([result(model="<script>"), result(model="ae")])._repr_html_()
+        assert "<script>" not in html
+        assert "&lt;script&gt;" in html
+        assert html.count("<tr>") == 3
+        assert "key" not in html
+
+    def test_latex_is_the_rendered_form(self) -> None:
+        table = result_table(RESULTS)
+        assert table.to_latex() == table.render("latex")
+
+    def test_pandas_gets_every_digit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Frame:
+            def __init__(self, rows: list[dict[str, object]], columns: list[str]) -> None:
+                self.rows, self.columns = rows, columns
+
+        stand_in = types.ModuleType("pandas")
+        stand_in.DataFrame = Frame  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "pandas", stand_in)
+        frame = result_table(RESULTS).over_seeds().to_pandas()
+        assert frame.columns[:4] == ["study", "model", "alpha", "metric"]
+        assert "standard_error" in frame.columns
+        assert frame.rows[0]["value"] == pytest.approx(0.7)
+        assert frame.rows[0]["n"] == 3
+
+    def test_without_pandas_it_says_how_to_install_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(InputError, match="pip install pandas"):
+            result_table(RESULTS).to_pandas()

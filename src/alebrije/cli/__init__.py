@@ -24,7 +24,7 @@ from alebrije.cli.eval import Eval
 from alebrije.cli.make import Make
 from alebrije.cli.models import Models
 from alebrije.cli.parsing import parse_command
-from alebrije.cli.results import Compare, Report, Results
+from alebrije.cli.results import Compare, Merge, Report, Results
 from alebrije.cli.score import Metrics, Score
 from alebrije.cli.show import Show
 from alebrije.cli.study import Study
@@ -45,6 +45,7 @@ _COMMANDS = (
     | Annotated[Study, tyro.conf.subcommand("study")]
     | Annotated[Results, tyro.conf.subcommand("results")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Merge, tyro.conf.subcommand("merge")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Cache, tyro.conf.subcommand("cache")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -58,7 +59,8 @@ def main(arguments: list[str] | None = None) -> None:
     atexit.register(gc.freeze)  # no garbage collection at exit: it takes half as long as loading torch
     command = None
     try:
-        command = parse_command(_COMMANDS, _DESCRIPTION, arguments)
+        typed = sys.argv[1:] if arguments is None else arguments
+        command = parse_command(_COMMANDS, _DESCRIPTION, ["version"] if typed == ["--version"] else typed)
         _log_to_stderr()
         with _plain_warnings_once(), _sigterm_like_ctrl_c():
             command.run()

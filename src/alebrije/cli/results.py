@@ -1,7 +1,8 @@
-"""The commands `results`, `compare` and `report`: tables, comparisons, and the report page."""
+"""The commands `results`, `compare`, `merge` and `report`: tables, comparisons, and the report page."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 import warnings
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Results:
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """A folder that `eval` or `study` filled."""
+    summary: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """One row per model: the score of each instrument with its interval, and the verdict."""
     query: str | None = None
     """Conditions on rows, such as 'study=neurons metric=SNC,NK seed<3 model=*vae'."""
     seeds: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -43,6 +46,9 @@ class Results:
         """Print the table; list damaged files and failures on standard error."""
         if bool(self.rows) != bool(self.columns):
             raise InputError("a pivot table needs both --rows and --columns")
+        if self.summary:
+            self._print_summary()
+            return
         from alebrije.results import latest_results, result_table
         from alebrije.studies.folder import open_results
 
@@ -63,6 +69,21 @@ class Results:
             _warn(f"Skipped {older} older result{plural} with the same labels but different weights or settings.")
         _warn(*map(str, store.problems()))
         _warn(*(f"failed: {result.cell}: {result.fault}" for result in results if result.status == "failed"))
+
+    def _print_summary(self) -> None:
+        if self.query or self.rows or self.seeds:
+            raise InputError("--summary shows every model; leave out --query, --seeds, --rows and --columns")
+        from alebrije.instruments.summary import summary_table, summary_text
+        from alebrije.report.findings import read_findings
+        from alebrije.studies.folder import open_results
+
+        findings = read_findings(open_results(self.folder), published=False)
+        if self.format == "text":
+            print(summary_text(findings), end="")
+        else:
+            _print(summary_table(findings), self.format)
+        _warn(*map(str, findings.problems))
+        _warn(*(f"failed: {result.cell}: {result.fault}" for result in findings.failed))
 
 
 @dataclass(frozen=True)
@@ -106,6 +127,26 @@ class Compare:
             everything = result_table([result for store in stores for result in latest_results(store.all())[0]])
             _check_query(table, everything, self.query)
         _print(table, self.format)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Merge folders of results, such as those of machines without a shared disk, into one. It may be new."""
+
+    folders: Folders
+    """Folders that `eval` or `study` filled. They are not changed."""
+    into: OutPath
+    """The folder to add to. The same command continues a merge that was stopped."""
+
+    def run(self) -> None:
+        """Copy what is missing, and name cells that were computed twice with different values."""
+        from alebrije.cli.progress import track
+        from alebrije.studies.merging import merge_folders
+
+        merged = merge_folders(self.folders, self.into, track)
+        print(f"{merged}; see them with: {shlex.join(['alebrije', 'results', str(self.into)])}")
+        _warn(*merged.damaged)
+        _warn(*(f"computed twice with different values, the first are kept: {cell}" for cell in merged.different))
 
 
 @dataclass(frozen=True)

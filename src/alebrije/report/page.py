@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from alebrije import __version__
 from alebrije.atomic import explain_write_errors, write_atomically
@@ -19,7 +19,7 @@ from alebrije.report.findings import Findings
 from alebrije.report.parts import Chart, Gallery, Section, short
 from alebrije.report.verdict import CHANCE_RULE, NO_BREAK, SIGNS, Verdict, listed
 from alebrije.report.yardsticks import YARDSTICK_RULE
-from alebrije.results import Result
+from alebrije.results import Result, ResultTable
 from alebrije.results.formats import visible
 from alebrije.studies.references import REFERENCES
 
@@ -89,6 +89,18 @@ def in_words(findings: Findings, verdicts: Mapping[str, Mapping[str, Verdict]]) 
             text = textwrap.fill(verdict.unbroken, 118, initial_indent=_INDENT, subsequent_indent=_INDENT)
             lines.append(text.replace(NO_BREAK, " "))
     return "\n".join(lines).strip("\n")
+
+
+def as_notebook_html(findings: Findings, verdicts: Mapping[str, Mapping[str, Verdict]], scores: ResultTable) -> str:
+    """The verdicts and the scores behind them for a notebook, without styles or scripts. Names are escaped."""
+    parts = [f"<p>{escape(scope(findings))}</p>", scores._repr_html_()]
+    for model, by_study in verdicts.items():
+        parts.append(f"<p><b>{escape(visible(model))}</b> ({escape(visible(_about(findings, model)))})</p>")
+        parts += [
+            f"<p>{escape(study)}: {escape(verdict.sign)} <b>{escape(verdict.word)}</b>. {escape(verdict.text)}</p>"
+            for study, verdict in by_study.items()
+        ]
+    return "".join(parts)
 
 
 def write_figure_files(sections: Sequence[Section], out: str | Path) -> list[Path]:

@@ -1,8 +1,9 @@
-"""Tables as text, CSV, Markdown, LaTeX and JSON. Names come from users, so every format escapes them."""
+"""Tables as text, CSV, Markdown, LaTeX, HTML and JSON. Names come from users, so every format escapes them."""
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -102,6 +103,20 @@ def as_latex(columns: Sequence[str], rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_html(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """An HTML table for notebooks, without styles of its own.
+
+    >>> as_html(["model"], [{"model": "<b>"}])
+    '<table><thead><tr><th style="text-align: left">model</th></tr></thead><tbody><tr><td ...>&lt;b&gt;</td></tr>...'
+    """
+    names, cells = _escaped_cells(columns, rows, _in_html)
+    sides = [f'style="text-align: {"right" if right else "left"}"' for right in _right_aligned(columns, rows)]
+    head = "".join(f"<th {side}>{name}</th>" for name, side in zip(names, sides, strict=True))
+    body = ("".join(f"<td {side}>{cell}</td>" for cell, side in zip(line, sides, strict=True)) for line in cells)
+    lines = "".join(f"<tr>{line}</tr>" for line in body)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
 def as_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Aligned columns of plain text."""
     names, cells, right = text_cells(columns, rows)
@@ -197,6 +212,10 @@ def visible(text: str) -> str:
 def _in_markdown(text: str) -> str:
     text = _MARKDOWN.sub(r"\\\1", visible(text))
     return "".join(_HTML.get(char, char) for char in text)
+
+
+def _in_html(text: str) -> str:
+    return html.escape(visible(text))
 
 
 def _in_latex(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from alebrije.errors import InputError
 from alebrije.results.cells import Result
 from alebrije.results.estimates import Estimate, mean_over_seeds
-from alebrije.results.formats import FORMATS, Row, flatten, flattened_columns
+from alebrije.results.formats import FORMATS, Row, as_html, flatten, flattened_columns
 from alebrije.results.merge import merge_results
 from alebrije.results.query import all_hold, parse_query, unmatched_values
 
@@ -93,6 +93,24 @@ class ResultTable:
         if form not in FORMATS:
             raise InputError(f"there is no table format {form!r}; choose from {', '.join(FORMATS)}")
         return FORMATS[form](self.columns, self.rows)
+
+    def to_latex(self) -> str:
+        r"""A LaTeX `tabular` with booktabs rules."""
+        return self.render("latex")
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with every digit: the parts of an estimate are columns of their own. Needs pandas."""
+        try:
+            import pandas  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            raise InputError("to_pandas needs pandas; install it with: pip install pandas") from None
+        columns = flattened_columns(self.columns, self.rows)
+        return pandas.DataFrame([flatten(row) for row in self.rows], columns=columns)
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        columns = [name for name in self.columns if name != "key"]
+        return as_html([name for name in columns if any(row.get(name) is not None for row in self.rows)], self.rows)
 
 
 def result_table(results: Iterable[Result], query: str | None = None) -> ResultTable:
