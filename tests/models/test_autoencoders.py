@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from alebrije import worlds
 from alebrije.errors import InputError
 from alebrije.models.autoencoders import (
+    AnnealedVAE,
     Autoencoder,
     BetaTCVAE,
     BetaVAE,
@@ -31,6 +32,7 @@ from alebrije.models.learner import Batch, Learner, Losses
 MODELS: dict[str, Callable[..., Any]] = {
     "plain": Autoencoder,
     "beta": BetaVAE,
+    "annealed": lambda **arguments: AnnealedVAE(**{"anneal": 10_000} | arguments),
     "tc": BetaTCVAE,
     "factor": lambda **arguments: FactorVAE(discriminator_width=50, **arguments),
 }
@@ -56,7 +58,8 @@ def count(model: nn.Module) -> int:
 def test_parameter_counts() -> None:
     # conv64, one channel. Encoder: 544 + 3 · 16,416 convolutions, 131,328 + 65,792 + 5,140 fully connected = 252,052.
     # Decoder: 2,816 + 65,792 + 131,584 fully connected, 3 · 16,416 + 513 convolutions = 249,953.
-    assert count(BetaVAE(channels=1)) == count(BetaTCVAE(channels=1)) == 252_052 + 249_953 == 502_005
+    assert count(BetaVAE(channels=1)) == count(BetaTCVAE(channels=1)) == count(AnnealedVAE(channels=1))
+    assert count(BetaVAE(channels=1)) == 252_052 + 249_953 == 502_005
     # Three channels: 2 · 32 · 16 weights more at each end and two more biases.
     assert count(BetaVAE()) == 502_005 + 2 * 1024 + 2
     # A plain one has half as many outputs of the encoder: 10 · 257 fewer.
@@ -130,10 +133,11 @@ def test_the_parts_add_up(name: str, likelihood: str) -> None:
     weights = {  # the annealing is at a quarter
         "plain": {"reconstruction": 1.0},
         "beta": {"reconstruction": 1.0, "kl": 0.25 * 4},
+        "annealed": {"reconstruction": 1.0, "distance": 100.0},
         "tc": {"reconstruction": 1.0, "mutual_information": 1.0, "total_correlation": 6.0, "dimension_kl": 0.25},
         "factor": {"reconstruction": 1.0, "kl": 1.0, "total_correlation": 0.25 * 6, "discriminator": 1.0},
     }[name]
-    assert {*losses} == {"loss", *weights}
+    assert {*losses} - {"kl"} == {"loss", *weights} - {"kl"}
     assert not any(losses[part].requires_grad for part in weights)
     torch.testing.assert_close(losses["loss"], sum(weight * losses[part] for part, weight in weights.items()))
 
@@ -143,6 +147,30 @@ def test_annealing_rises_from_0_to_1() -> None:
     steps = torch.tensor([0.0, 5000.0, 10_000.0, 99_999.0])
     assert [float(model.annealing_weight(step)) for step in steps] == [0, 0.5, 1, 1]
     assert BetaVAE(anneal=0).annealing_weight(torch.tensor(0.0)) == 1
+
+
+def test_the_capacity_rises_by_a_nat_every_4000_steps() -> None:
+    model = AnnealedVAE()
+    steps = torch.tensor([0.0, 4000.0, 34_560.0, 100_000.0, 10**6])
+    capacities = torch.stack([torch.as_tensor(model.capacity_at(step)) for step in steps])
+    torch.testing.assert_close(capacities, torch.tensor([0.0, 1.0, 8.64, 25.0, 25.0]))
+    assert AnnealedVAE(anneal=0).capacity_at(torch.tensor(0.0)) == 25
+
+
+@pytest.mark.parametrize("step", [0.0, 2500.0, 50_000.0])
+def test_the_distance_is_between_the_mean_kl_and_the_capacity(step: float) -> None:
+    model = MODELS["annealed"]()
+    losses = model.training_loss({"images": torch.rand(8, 3, 64, 64)}, torch.tensor(step))
+    torch.testing.assert_close(losses["distance"], (losses["kl"] - 25 * min(1.0, step / 10_000)).abs())
+
+
+def test_the_kl_follows_the_capacity(fit: Any, sprites: Tensor) -> None:
+    """Whatever the reconstruction asks for: 1 nat is less than the log 8 that tell 8 images apart, and 10 is more."""
+    for capacity in (1.0, 10.0):
+        torch.manual_seed(0)
+        model = AnnealedVAE(channels=1, anneal=0, capacity=capacity)
+        fit(model, lambda _: {"images": sprites[:8]}, steps=60, lr=2e-3)
+        assert float(model.training_loss({"images": sprites[:8]}, STEP)["kl"]) == pytest.approx(capacity, rel=0.3)
 
 
 # ------------------------------------------------------------------------------------------------ the KL and its parts
@@ -367,10 +395,15 @@ def test_a_plain_autoencoder_memorises_a_few_images(fit: Any, sprites: Tensor) -
     assert pixel_error(model, sprites) < 0.003
 
 
-@pytest.mark.parametrize("name", ["beta", "tc", "factor"])
+@pytest.mark.parametrize("name", ["beta", "annealed", "tc", "factor"])
 def test_variational_autoencoders_memorise_a_few_images(name: str, fit: Any, sprites: Tensor) -> None:
-    arguments = {"tc": {"dataset_size": 16, "beta": 1.0}, "beta": {"beta": 1.0}, "factor": {}}[name]
-    model = MODELS[name](channels=1, **arguments)
+    arguments = {
+        "tc": {"dataset_size": 16, "beta": 1.0},
+        "beta": {"beta": 1.0},
+        "annealed": {"anneal": 0, "gamma": 1.0},
+        "factor": {},
+    }
+    model = MODELS[name](channels=1, **arguments[name])
     few = sprites[:16]
     images = few.repeat(2, 1, 1, 1) if name == "factor" else few  # FactorVAE reconstructs only the first half
     history = fit(model, lambda _: {"images": images}, steps=120, lr=2e-3)
@@ -398,6 +431,9 @@ def test_beta_squeezes_the_code(fit: Any, sprites: Tensor) -> None:
         (lambda: BetaVAE(beta=-1.0), "beta must be a finite number"),
         (lambda: BetaVAE(beta=math.nan), "beta must be a finite number"),
         (lambda: BetaVAE(anneal=-1), "anneal must be a number of steps"),
+        (lambda: AnnealedVAE(gamma=-1.0), "gamma must be a finite number"),
+        (lambda: AnnealedVAE(capacity=math.inf), "capacity must be a finite number"),
+        (lambda: AnnealedVAE(anneal=-1), "anneal must be a number of steps"),
         (lambda: BetaTCVAE(gamma=math.inf), "gamma must be a finite number"),
         (lambda: BetaTCVAE(dataset_size=1), "dataset_size must be"),
         (lambda: FactorVAE(discriminator_layers=0), "at least 1"),

@@ -29,6 +29,7 @@ PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
     ("ssm-slot", None): SVIB | {"lr": {"": 2e-4, "decoder.": 3e-4}},
     ("svib-oracle", None): SVIB,
     ("beta-vae", None): VAE,
+    ("annealed-vae", None): VAE,
     ("beta-tcvae", None): VAE,
     ("factor-vae", None): VAE
     | {
@@ -60,6 +61,7 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     ("svib-oracle", None): {"factors": 3, "floats": 2, "values": 128, "mixing": 4},
     ("svib-oracle", "clevr"): {"factors": 4, "floats": 15},
     ("beta-vae", None): {"beta": 4.0, "latents": 10, "channels": 1, "anneal": 10_000, "likelihood": "bernoulli"},
+    ("annealed-vae", None): {"gamma": 100.0, "capacity": 25.0, "anneal": 100_000, "latents": 10, "channels": 1},
     ("beta-tcvae", None): {"beta": 6.0, "alpha": 1.0, "gamma": 1.0, "dataset_size": 737_280},
     ("factor-vae", None): {"gamma": 6.0, "discriminator_width": 1000, "discriminator_layers": 5},
     ("beta-vae", "rooms"): {"channels": 3},
@@ -86,6 +88,8 @@ PARAMETERS = {
     ("ae", None): 499_435,
     ("beta-vae", None): 502_005,
     ("beta-vae", "rooms"): 504_055,
+    ("annealed-vae", None): 502_005,
+    ("annealed-vae", "rooms"): 504_055,
     ("beta-tcvae", None): 502_005,
     ("factor-vae", None): 502_005 + 4_017_002,
     ("slot-attention", "clevr6"): 890_308,
@@ -154,7 +158,7 @@ def test_parameter_counts_of_the_papers(model: str, world: str | None, count: in
 def test_epochs_are_the_published_ones() -> None:
     """100 epochs of the whole grid, 200 of half the images for FactorVAE, COAT's of 23,000 images, SVIB's of 44,800."""
     for world, images in (("dsprites", 737_280), ("rooms", 480_000)):
-        for model, epochs in (("beta-vae", 100), ("beta-tcvae", 100), ("factor-vae", 200)):
+        for model, epochs in (("beta-vae", 100), ("annealed-vae", 100), ("beta-tcvae", 100), ("factor-vae", 200)):
             made = plan(model, preset_name="paper", world=world, dry_run=False)
             assert made.images == images
             assert made.recipe.steps * made.recipe.batch == epochs * made.images

@@ -1,4 +1,4 @@
-"""Autoencoders: plain, beta-VAE, beta-TCVAE and FactorVAE, with the two networks of Mahon et al. 2024 and of COAT.
+"""Autoencoders: plain, beta-VAE, AnnealedVAE, beta-TCVAE and FactorVAE, with the networks of Mahon et al. and of COAT.
 
 `conv64` is the network of Burgess et al. 2018 as YannDubs' disentangling-vae builds it. Mahon et al. 2024 trained
 their beta-VAE, beta-TCVAE and FactorVAE with it. `conv128` is the network of COAT (Xie et al. 2022); MoCo shares it.
@@ -257,6 +257,53 @@ def check_loss_weights(**weights: float) -> None:
     for name, weight in weights.items():
         if not 0 <= weight < math.inf:
             raise InputError(f"{name} must be a finite number of at least 0, not {weight}")
+
+
+class AnnealedVAE(_Variational):
+    """AnnealedVAE (Burgess et al. 2018, Equation 8): reconstruction + gamma · |KL(q(z|x) || N(0, 1)) - C|.
+
+    The capacity C rises linearly from 0 at the first step to `capacity` nats at step `anneal`, so the code learns one
+    factor after another, those that improve the reconstruction most first. 25 nats and gamma 100 are the defaults of
+    YannDubs' disentangling-vae, where the loss is called `betaB`; 100,000 steps are those of disentanglement_lib (the
+    former has 10,000 steps, the latter gamma 1000). `Autoencoder` explains the other arguments. The vector is the
+    posterior mean.
+
+    >>> model = AnnealedVAE(channels=1)
+    >>> [float(model.capacity_at(torch.tensor(step))) for step in (0.0, 50_000.0, 200_000.0)]
+    [0.0, 12.5, 25.0]
+    """
+
+    whole_batch_reason = "compares the mean KL of its batch with the capacity"
+
+    def __init__(
+        self,
+        *,
+        architecture: ArchitectureName = "conv64",
+        channels: int = 3,
+        latents: int = 10,
+        likelihood: Likelihood = "bernoulli",
+        gamma: float = 100.0,
+        capacity: float = 25.0,
+        anneal: int = 100_000,
+    ) -> None:
+        super().__init__(architecture, channels, latents, likelihood, anneal)
+        check_loss_weights(gamma=gamma, capacity=capacity)
+        self.gamma, self.capacity = gamma, capacity
+
+    def capacity_at(self, step: Tensor) -> Tensor | float:
+        """Return the capacity C of a step in nats."""
+        return self.annealing_weight(step) * self.capacity
+
+    def training_loss(self, batch: Batch, step: Tensor) -> Losses:
+        """Return `reconstruction` and `kl`, both means over images, and the `distance` of the KL from the capacity."""
+        images = self.prepare(batch["images"])
+        mean, log_variance = self.posterior(images)
+        reconstruction = self.reconstruction_error(images, sample_gaussian(mean, log_variance))
+        kl = kl_divergence(mean, log_variance)
+        distance = (kl - self.capacity_at(step)).abs()
+        loss = reconstruction + self.gamma * distance
+        parts = {"reconstruction": reconstruction, "kl": kl, "distance": distance}
+        return {"loss": loss, **{name: part.detach() for name, part in parts.items()}}
 
 
 class BetaTCVAE(_Variational):

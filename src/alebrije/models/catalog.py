@@ -57,6 +57,7 @@ _MODELS = {
     for record in (
         ModelRecord("ae", "autoencoder", "autoencoders:Autoencoder", "images", "Rumelhart et al. 1986"),
         ModelRecord("beta-vae", "beta-VAE", "autoencoders:BetaVAE", "images", "Higgins et al. 2017"),
+        ModelRecord("annealed-vae", "AnnealedVAE", "autoencoders:AnnealedVAE", "images", "Burgess et al. 2018"),
         ModelRecord("beta-tcvae", "beta-TCVAE", "autoencoders:BetaTCVAE", "images", "Chen et al. 2018"),
         ModelRecord("factor-vae", "FactorVAE", "autoencoders:FactorVAE", "images", "Kim and Mnih 2018"),
         ModelRecord(
