@@ -123,9 +123,24 @@ def test_reconstruction_errors_are_sums_over_pixels() -> None:
     by_pixel = 4 * (gaussian.decode(codes) - images).square()
     error = gaussian.reconstruction_error(gaussian.prepare(images), codes)
     torch.testing.assert_close(error, by_pixel.sum((1, 2, 3)).mean())
+    scaled = Autoencoder(likelihood="sigmoid-gaussian")
+    # The release compares bytes: squared errors of 255 times the values, divided by 255.
+    by_pixel = (255 * scaled.decode(codes) - 255 * images).square() / 255
+    error = scaled.reconstruction_error(scaled.prepare(images), codes)
+    torch.testing.assert_close(error, by_pixel.sum((1, 2, 3)).mean())
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
+def test_255_times_the_squared_error_is_a_gaussian_likelihood() -> None:
+    """Up to the constant of its density, that of a standard deviation of 1 / sqrt(510)."""
+    model = Autoencoder(likelihood="sigmoid-gaussian")
+    images, codes = torch.rand(4, 3, 64, 64), torch.randn(4, 10)
+    normal = torch.distributions.Normal(model.decode(codes), 510**-0.5)
+    density = -normal.log_prob(images).sum((1, 2, 3)).mean()
+    constant = 3 * 64 * 64 * 0.5 * math.log(2 * math.pi / 510)
+    torch.testing.assert_close(model.reconstruction_error(images, codes), density - constant)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian", "sigmoid-gaussian"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_parts_add_up(name: str, likelihood: str) -> None:
     model = MODELS[name](likelihood=likelihood)

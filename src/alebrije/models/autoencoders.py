@@ -7,7 +7,7 @@ their beta-VAE, beta-TCVAE and FactorVAE with it. `conv128` is the network of CO
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,9 @@ from alebrije.models.checks import check_positive
 from alebrije.models.learner import Batch, Losses
 
 ArchitectureName = Literal["conv64", "conv128"]
-Likelihood = Literal["bernoulli", "gaussian"]
+Likelihood = Literal["bernoulli", "gaussian", "sigmoid-gaussian"]
+
+BYTES = 255  # weight of the squared error of "sigmoid-gaussian": the error of bytes, squared and divided by 255
 
 IMAGE_SIZES = {"conv64": 64, "conv128": 128}  # architecture -> width and height of its images in pixels
 
@@ -109,8 +111,9 @@ class Autoencoder(nn.Module):
 
     `architecture` is `conv64` for images of 64 pixels or `conv128` for 128. With ``channels=1`` input colours are
     averaged, and the reconstruction has as many channels as the input. `likelihood` is `bernoulli` (cross-entropy,
-    outputs through a sigmoid) or `gaussian` (squared error of linear outputs, on images scaled to -1..1 as in COAT).
-    Errors are summed over pixels and averaged over images.
+    outputs through a sigmoid), `gaussian` (squared error of linear outputs, on images scaled to -1..1 as in COAT) or
+    `sigmoid-gaussian` (255 times the squared error of outputs through a sigmoid: a Gaussian with a standard deviation
+    of 1 / sqrt(510), as disentangling-vae's `gaussian`). Errors are summed over pixels and averaged over images.
 
     >>> model = Autoencoder(latents=10)
     >>> encoding = model(torch.rand(2, 3, 64, 64))
@@ -132,8 +135,8 @@ class Autoencoder(nn.Module):
         check_positive(latents=latents)
         if channels not in (1, 3):
             raise InputError(f"channels must be 1 or 3, not {channels}")
-        if likelihood not in ("bernoulli", "gaussian"):
-            raise InputError(f"likelihood must be bernoulli or gaussian, not {likelihood!r}")
+        if likelihood not in get_args(Likelihood):
+            raise InputError(f"likelihood must be {' or '.join(get_args(Likelihood))}, not {likelihood!r}")
         self.architecture: ArchitectureName = architecture
         self.channels = channels
         self.likelihood = likelihood
@@ -150,7 +153,7 @@ class Autoencoder(nn.Module):
     def decode(self, vector: Tensor) -> Tensor:
         """Decode codes [B, D] to images [B, channels, S, S]."""
         output: Tensor = self.decoder(vector)
-        return output.sigmoid() if self.likelihood == "bernoulli" else (output + 1) / 2
+        return (output + 1) / 2 if self.likelihood == "gaussian" else output.sigmoid()
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
         """Return the reconstruction error of `images`."""
@@ -159,10 +162,10 @@ class Autoencoder(nn.Module):
         return {"loss": loss, "reconstruction": loss.detach()}
 
     def prepare(self, images: Tensor) -> Tensor:
-        """Return the input of the encoder [B, channels, S, S]: in 0..1, or in -1..1 if the likelihood is Gaussian."""
+        """Return the input of the encoder [B, channels, S, S]: in 0..1, or in -1..1 for the likelihood `gaussian`."""
         check_architecture_images(images, self.architecture, (3,) if self.channels == 3 else (3, 1))
         images = images.mean(1, keepdim=True) if images.shape[1] > self.channels else images
-        return images if self.likelihood == "bernoulli" else 2 * images - 1
+        return 2 * images - 1 if self.likelihood == "gaussian" else images
 
     def codes(self, images: Tensor) -> Tensor:
         """Encode prepared images to the vector [B, D]."""
@@ -174,6 +177,8 @@ class Autoencoder(nn.Module):
         output, images = self.decoder(vector).float(), images.float()
         if self.likelihood == "bernoulli":
             return F.binary_cross_entropy_with_logits(output, images, reduction="sum") / len(images)
+        if self.likelihood == "sigmoid-gaussian":
+            return BYTES * F.mse_loss(output.sigmoid(), images, reduction="sum") / len(images)
         return F.mse_loss(output, images, reduction="sum") / len(images)
 
 
