@@ -39,6 +39,15 @@ class TestContents:
         rates = {"": 1e-3, "decoder.": 1e-4}
         assert tiny(settings={"lr": rates}).recipe.lr == rates
 
+    def test_a_plateau_is_stored_only_where_it_is_used(self) -> None:
+        """So a plan without one keeps its key, and the cells under it."""
+        made = tiny(settings={"decay": "plateau", "window": "9", "patience": "2", "drop": "0.9"})
+        assert (made.recipe.window, made.recipe.patience, made.recipe.drop) == (9, 2, 0.9)
+        assert made.to_json()["recipe"]["window"] == 9
+        assert Plan.from_json(made.to_json()) == made
+        assert "window" not in tiny().to_json()["recipe"]
+        assert Plan.from_json(tiny().to_json()) == tiny()
+
     def test_the_order_of_settings_does_not_matter(self) -> None:
         """A decay needs a half-life, and `accumulate` must divide the batch, in any order."""
         for settings in ({"decay": "halving", "half_life": 9}, {"batch": 30, "accumulate": 3}):
@@ -167,7 +176,7 @@ class TestRefusals:
             ("beta-vae", "clip", "", "clip must be a number or none, not ''"),
             ("beta-vae", "clip_each", "maybe", "clip_each must be true or false"),
             ("beta-vae", "optimiser", "adamw", "optimiser must be adam or sgd, not 'adamw'"),
-            ("beta-vae", "decay", "linear", "decay must be constant or halving or cosine or tail"),
+            ("beta-vae", "decay", "linear", "decay must be constant or halving or cosine or tail or plateau"),
             ("beta-vae", "precision", "float16", "precision must be float32 or bfloat16"),
             ("beta-vae", "clip_by", "l2", "clip_by must be norm or largest or value"),
             ("beta-vae", "weight_decay", "-1", "cannot train with these settings: Invalid weight_decay"),

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from alebrije.train.plateau import Plateau
+
 _ALIGNMENT = 64  # values; each parameter starts at a multiple, for vectorised reads
 
 State = dict[str, Tensor]  # the optimizer state of a parameter, by name
@@ -70,6 +72,7 @@ class FlatOptimizer:
 
     groups: dict[str, list[FlatParameters]]  # by the part of the model that is clipped by itself
     optimizer: Optimizer  # of the `values` of all groups
+    plateau: Plateau | None = None  # lowers the learning rates
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:

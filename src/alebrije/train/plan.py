@@ -25,7 +25,7 @@ from alebrije.train.options import PreloadProgress
 from alebrije.train.preloading import FOLDER, Store, preload
 from alebrije.train.presets import ALL, Preset, preset
 from alebrije.train.process_group import ProcessGroup, process_count
-from alebrije.train.recipe import Recipe
+from alebrije.train.recipe import PLATEAU, Recipe
 from alebrije.train.scene_sets import (
     AllImages,
     Images,
@@ -207,6 +207,8 @@ class Plan:
         stored = {"alebrije": __version__, **asdict(self), "without": dict(self.without)}
         if not self.without:  # runs of older versions do not have it
             del stored["without"]
+        if self.recipe.decay != "plateau":  # nor these
+            stored["recipe"] = {name: value for name, value in stored["recipe"].items() if name not in PLATEAU}
         return stored
 
     @classmethod

@@ -12,6 +12,7 @@ from torch import nn
 
 from alebrije.errors import InputError
 from alebrije.train.flat_optimizer import FlatOptimizer, FlatParameters
+from alebrije.train.plateau import Plateau, PlateauRule
 
 T = TypeVar("T")
 Betas = tuple[float, float]
@@ -30,7 +31,9 @@ class Recipe:
 
     The learning rate rises linearly over the first `warmup` steps and is multiplied by the decay: `halving` halves it
     every `half_life` steps from the first step on, `cosine` ends at zero, `tail` is constant and then falls to a
-    fiftieth over the last 30 percent.
+    fiftieth over the last 30 percent. `plateau` multiplies the rate by `drop` when the mean loss of `window` steps (say,
+    an epoch) was not lower than before by the share `threshold` for more than `patience` windows; `PlateauRule`
+    explains the rest.
 
     >>> Recipe(steps=100, batch=8, lr=1e-3, warmup=10).lr_factor(4)
     0.5
@@ -45,8 +48,13 @@ class Recipe:
     momentum: float = 0.9
     weight_decay: float = 0.0
     warmup: int = 0
-    decay: Literal["constant", "halving", "cosine", "tail"] = "constant"
+    decay: Literal["constant", "halving", "cosine", "tail", "plateau"] = "constant"
     half_life: int | None = None
+    window: int | None = None
+    patience: int = 1
+    threshold: float = 0.01
+    cooldown: int = 0
+    drop: float = 0.5
     clip: float | None = None
     clip_by: Literal["norm", "largest", "value"] = "norm"  # `largest` is the maximum norm
     clip_each: bool = False  # clip encoder, decoder and so on separately; else one large loss shrinks all updates
@@ -68,11 +76,16 @@ class Recipe:
         _require(self.warmup >= 0, f"warmup must be at least 0, not {self.warmup}")
         _require(self.warmup < self.steps, f"a warmup of {self.warmup} steps never ends in {self.steps}")
         _require(self.decay != "halving" or (self.half_life or 0) > 0, "the decay `halving` needs a half_life")
+        _require(self.decay != "plateau" or (self.window or 0) > 0, "the decay `plateau` needs a window of steps")
+        for name in ("patience", "cooldown"):
+            _require(getattr(self, name) >= 0, f"{name} must be at least 0, not {getattr(self, name)}")
+        _require(0 <= self.threshold < 1, f"threshold must be at least 0 and less than 1, not {self.threshold}")
+        _require(0 < self.drop < 1, f"drop must be between 0 and 1, not {self.drop}")
         remainder = self.batch % self.accumulate
         _require(not remainder, f"a batch of {self.batch} cannot be split into {self.accumulate} equal parts")
 
     def lr_factor(self, step: int) -> float:
-        """Return the factor of the learning rate at a step, counted from 0."""
+        """Return the factor of the learning rate at a step, counted from 0; without that of a plateau."""
         rise = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
         part = step / self.steps
         if self.decay == "halving":
@@ -101,12 +114,23 @@ class Recipe:
             groups.setdefault(part, []).append(flat)
             option = {"params": [flat.values], "lr": torch.tensor(lr, device=flat.values.device), "peak": lr}
             options.append(option | ({"betas": betas} if self.optimiser == "adam" else {}))
+        rule = self.plateau_rule
+        plateau = None if rule is None else Plateau(rule, flat.values.device)
+        decay = self.weight_decay
         if self.optimiser == "sgd":
-            momentum, decay = self.momentum, self.weight_decay
-            return FlatOptimizer(groups, torch.optim.SGD(options, momentum=momentum, weight_decay=decay, fused=True))
-        eps, decay, capturable = self.eps, self.weight_decay, flat.values.is_cuda
-        adam = torch.optim.Adam(options, eps=eps, weight_decay=decay, fused=True, capturable=capturable)
-        return FlatOptimizer(groups, adam)
+            sgd = torch.optim.SGD(options, momentum=self.momentum, weight_decay=decay, fused=True)
+            return FlatOptimizer(groups, sgd, plateau)
+        capturable = flat.values.is_cuda
+        adam = torch.optim.Adam(options, eps=self.eps, weight_decay=decay, fused=True, capturable=capturable)
+        return FlatOptimizer(groups, adam, plateau)
+
+    @property
+    def plateau_rule(self) -> PlateauRule | None:
+        """The rule of the decay `plateau`, or None."""
+        if self.decay != "plateau":
+            return None
+        assert self.window is not None
+        return PlateauRule(self.window, self.patience, self.threshold, self.cooldown, self.drop)
 
     def clip_gradients(self, parts: Mapping[str, list[nn.Parameter]]) -> None:
         """Clip the gradients of each part; without `clip_each` there is one part."""
@@ -117,6 +141,9 @@ class Recipe:
                 nn.utils.clip_grad_value_(weights, self.clip)
             else:
                 nn.utils.clip_grad_norm_(weights, self.clip, norm_type=2.0 if self.clip_by == "norm" else math.inf)
+
+
+PLATEAU = ("window", "patience", "threshold", "cooldown", "drop")  # fields that only the decay `plateau` reads
 
 
 def _by_prefix(table: T | Mapping[str, T], name: str) -> T:

@@ -42,7 +42,6 @@ class TrainStep:
     totals: Losses = field(default_factory=dict)  # sums of the losses since they were last read
     steps_in_totals: int = 0
     plain_steps: int = 0
-    lr: float = 0.0  # of the last step, for the first parameter group
     graph: torch.cuda.CUDAGraph | None = None
     graph_batch: Batch = field(default_factory=dict)  # the tensors that the graph reads
 
@@ -60,7 +59,6 @@ class TrainStep:
         factor = self.recipe.lr_factor(self.number)
         for group in self.optimizer.param_groups:
             group["lr"].fill_(group["peak"] * factor)
-        self.lr = self.optimizer.param_groups[0]["peak"] * factor
         if self.graph is None and self.fast and self.group.size == 1 and self.plain_steps >= PLAIN_STEPS:
             self.graph_batch = {name: tensor.clone() for name, tensor in batch.items()}
             self.graph = torch.cuda.CUDAGraph()  # thread_local: another thread may render during the capture
@@ -77,11 +75,13 @@ class TrainStep:
 
     def _learn(self, batch: Batch) -> None:
         self.optimizer.zero_grad()
+        loss = torch.zeros((), device=self.group.device)
         autocast = torch.autocast(self.group.device.type, torch.bfloat16, self.recipe.precision == "bfloat16", False)
         for part in split_batch(batch, self.recipe.accumulate):
             with autocast:
                 losses = self.loss({name: to_float(tensor) for name, tensor in part.items()}, self.number_on_device)
             (losses["loss"] / self.recipe.accumulate).backward()  # type: ignore[no-untyped-call]
+            loss = loss + losses["loss"].detach() / self.recipe.accumulate
             for name, value in losses.items():
                 if name not in self.totals:
                     self.totals[name] = torch.zeros((), device=self.group.device)
@@ -91,8 +91,22 @@ class TrainStep:
         parts = self.optimizer.gather_gradients()
         self.group.average([flat.grad for values in parts.values() for flat in values if flat.grad is not None])
         self.recipe.clip_gradients(parts)
+        if self.optimizer.plateau is not None:
+            for group in self.optimizer.param_groups:
+                group["lr"].mul_(self.optimizer.plateau.factor)
         self.optimizer.step()
+        if self.optimizer.plateau is not None:
+            self.group.average([loss])
+            self.optimizer.plateau.update(loss)
         self.number_on_device.add_(1.0)
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the last step, for the first parameter group; waits for a GPU."""
+        first = self.optimizer.param_groups[0]
+        if self.optimizer.plateau is not None:
+            return float(first["lr"])
+        return float(first["peak"] * self.recipe.lr_factor(self.number - 1))
 
     def mean_losses(self, newest: Path | None) -> dict[str, float]:
         """Return the mean losses since the last call; raise a DivergedError if one was NaN or infinite."""
