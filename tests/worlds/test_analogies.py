@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -76,6 +77,18 @@ def test_the_scenes_of_a_case_share_all_but_the_ground(occluded: bool) -> None:
     assert not (found.a.background == white).any()
     for scenes in (found.c, found.d, *found.negatives.values()):
         assert (scenes.background == white).all()
+
+
+@both
+def test_on_white_only_the_ground_of_a_and_b_changes(occluded: bool) -> None:
+    found, white = cases(occluded), worlds.analogies("clevr", COUNT, occluded=occluded, white=True)
+    for name in "ab":
+        assert not getattr(white, name).background.any()
+        before = getattr(found, name)
+        assert replace(getattr(white, name), background=before.background).equals(before)
+    for name in "cd":
+        assert getattr(white, name).equals(getattr(found, name))
+    assert all(scenes.equals(found.negatives[name]) for name, scenes in white.negatives.items())
 
 
 @both

@@ -43,7 +43,8 @@ _CROWD = Crowd(COAT, 7, 8, size=SIDE, least=LEAST_VISIBLE, corner=3.5)
 class Analogies:
     """Cases of b - a + c = d with their hard negatives, named and ordered as `metrics.coat` expects.
 
-    All scenes of a case share camera, lamps and object positions; A and B have a coloured ground, C and D a white one.
+    All scenes of a case share camera, lamps and object positions; A and B have a coloured ground, C and D a white one
+    (with `on_white`, all have a white one).
     Every scene has six object slots, present objects first, always in the same order.
 
     `negatives` are D with one thing wrong: "drop" lacks an object, "object" has one of A's objects instead of one of
@@ -64,6 +65,10 @@ class Analogies:
         rows = normalise_index(index, len(self))
         negatives = {name: scenes[rows] for name, scenes in self.negatives.items()}
         return Analogies(self.a[rows], self.b[rows], self.c[rows], self.d[rows], negatives)
+
+    def on_white(self) -> Analogies:
+        """The same cases with a white ground in A and B as well."""
+        return replace(self, a=_on_white(self.a), b=_on_white(self.b))
 
     @staticmethod
     def pixel_negative(a_images: Tensor, b_images: Tensor, c_images: Tensor) -> Tensor:
@@ -88,6 +93,7 @@ def analogies(
     occluded: bool = True,
     start: int = 0,
     progress: Progress | None = None,
+    white: bool = False,
 ) -> Analogies:
     """Cases `start` to `start + n` of COAT's analogies: B is A, and D is C, with the same objects added.
 
@@ -97,6 +103,9 @@ def analogies(
     foreground masks violate B - A + C = D, so that pixels alone cannot solve the analogy; otherwise it is fewer than
     400. One of the valid partitions of a scene is chosen: a scene gives one case, so cases are independent, whereas the
     release kept all.
+
+    With `white`, the ground of A and B is white too (Appendix C.3). Nothing else changes: case by case, the objects,
+    the negatives, C and D are those of the corpus on coloured grounds.
 
     The labels are the paper's, b - a + c = d, as in `metrics.coat`; the released code calls B what is A here. A case
     depends only on the seed and its index, so `start` continues a corpus. Attributes may change on any object of D,
@@ -118,7 +127,8 @@ def analogies(
 
     def sample(block: int) -> Analogies:
         begin, end = max(start - block * _BLOCK, 0), min(start + n - block * _BLOCK, _BLOCK)
-        return _cases(block_generator(seed, stream, block), max(end, 1), bool(occluded))[begin:end]
+        cases = _cases(block_generator(seed, stream, block), max(end, 1), bool(occluded))[begin:end]
+        return cases.on_white() if white else cases
 
     blocks, done = [], 0
     for cases in in_threads(sample, numbers, min(torch.get_num_threads(), len(numbers))):
@@ -204,7 +214,7 @@ def _choose(options: Flags, uniform: Floats) -> Integers:
 def _make_cases(scenes: Scenes, parts: Integers, uniform: Floats) -> Analogies:
     """The cases of scenes and their partitions [B, 3]; `uniform` [B, 11] decides the errors of the negatives."""
     own, added, last = ((parts[:, [part]] >> np.arange(scenes.objects)) & 1 == 1 for part in range(3))
-    white = replace(scenes, background=torch.zeros_like(scenes.background))
+    white = _on_white(scenes)
     target = added | last
     rows = np.arange(len(scenes))
     dropped, replaced = target.copy(), target.copy()
@@ -216,6 +226,10 @@ def _make_cases(scenes: Scenes, parts: Integers, uniform: Floats) -> Analogies:
     for index, name in enumerate(ATTRIBUTES):
         negatives[name] = _change_attribute(d, name, uniform[:, 3 + 2 * index], uniform[:, 4 + 2 * index])
     return Analogies(_select(scenes, own), _select(scenes, own | added), _select(white, last), d, negatives)
+
+
+def _on_white(scenes: Scenes) -> Scenes:
+    return replace(scenes, background=torch.zeros_like(scenes.background))
 
 
 def _select(scenes: Scenes, chosen: Flags) -> Scenes:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from alebrije import worlds
-from alebrije.instruments.analogy.images import ROLES, Corpus
+from alebrije.instruments.analogy.images import CORPORA, ROLES, WHITE, Corpus
 from alebrije.studies.folder import ResultFolder
 
 
-def test_a_corpus_shows_the_analogies_of_worlds(tmp_path: Path) -> None:
-    views = Corpus("unoccluded", 3, 16).views(ResultFolder(tmp_path))
-    cases = worlds.analogies("clevr", 3, occluded=False)
+@pytest.mark.parametrize("name", [*CORPORA, WHITE])
+def test_a_corpus_shows_the_analogies_of_worlds(name: str, tmp_path: Path) -> None:
+    views = Corpus(name, 3, 16).views(ResultFolder(tmp_path))
+    cases = worlds.analogies("clevr", 3, occluded=name != "unoccluded", white=name == WHITE)
     assert tuple(views) == ROLES
     for role, scenes in {"a": cases.a, "b": cases.b, "c": cases.c, "d": cases.d, **cases.negatives}.items():
         shown = views[role].scenes
