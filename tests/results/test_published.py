@@ -21,8 +21,10 @@ COUNTS = {
     "slots": 6,
     "disentanglement": 234,
     "compositional_generalisation": 180,
-    "metric_cg_correlation": 20,
+    "metric_cg_correlation": 36,
     "metric_toy_models": 6,
+    "metric_variants": 324,
+    "single_runs": 4265,
 }
 
 
@@ -125,6 +127,9 @@ class TestBeside:
             ),
             ({"model": "beta-vae", "variant": "beta=2"}, "tre", 2.75, "Table 2 (appendix D)"),
             ({"predictor": "snc", "world": "all"}, "correlation with generalisation", 0.85, "Table 4"),
+            ({"predictor": "MIG mean of 2", "scope": "rooms"}, "correlation with generalisation", 0.786, "Table 6"),
+            (BETA, "mig product of 2", 0.012, "Table 8"),
+            (BETA, "NK product of 2", 0.00072, "Table 8"),
             ({"model": "M2"}, "snc", 0.225, "Table 1"),
             ({}, "pearson(PSNR, FG-ARP)", 0.88, "Section 4.1"),
         ],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -93,8 +94,7 @@ def published_for(labels: Mapping[str, Any], metric: str) -> list[Published]:
         if _normalise(metric) in map(_normalise, link.metrics):
             ours = {column: _our_label(link, column, labels) for column in link.columns}
             if _labels_suffice(link, ours, labels):
-                rows = (row for row in published(link.table) if _row_matches(link, row, ours))
-                matches += [_convert(link, row) for row in rows if row[link.value] is not None]
+                matches += _convert_all(link, (row for row in published(link.table) if _row_matches(link, row, ours)))
     return matches
 
 
@@ -118,8 +118,7 @@ def published_models(labels: Mapping[str, Any], metric: str) -> list[Published]:
         known_metric = _normalise(metric) in map(_normalise, link.metrics)
         if known_metric and "model" in link.columns and all(needed):
             notes = _protocol_differences(link, labels, ours)
-            rows = (row for row in published(link.table) if _row_matches(link, row, ours))
-            numbers = (_convert(link, row) for row in rows if row[link.value] is not None)
+            numbers = _convert_all(link, (row for row in published(link.table) if _row_matches(link, row, ours)))
             found += [replace(number, notes=(*number.notes, *notes)) for number in numbers]
     return found
 
@@ -181,6 +180,33 @@ def _normalise(name: Any) -> str:
 @lru_cache(maxsize=4096)
 def _normalise_text(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.lower())
+
+
+def _convert_all(link: Link, rows: Iterable[PublishedRow]) -> list[Published]:
+    """The numbers of these rows; one for all runs of the same thing."""
+    known = [row for row in rows if row[link.value] is not None]
+    if link.run is None:
+        return [_convert(link, row) for row in known]
+    alike: dict[tuple[PublishedCell, ...], list[PublishedRow]] = {}
+    for row in known:
+        alike.setdefault(tuple(row[name] for name in row if name not in (link.run, link.value)), []).append(row)
+    return [_mean_of_runs(link, runs) for runs in alike.values()]
+
+
+def _mean_of_runs(link: Link, rows: Sequence[PublishedRow]) -> Published:
+    """The mean over the runs of a table, with the standard error that their spread gives."""
+    each = [_convert(link, row) for row in rows]
+    if len(each) == 1:
+        return each[0]
+    values = [one.value for one in each]
+    return replace(
+        each[0],
+        value=round(statistics.fmean(values), 12),
+        standard_error=statistics.stdev(values) / math.sqrt(len(values)),
+        n=len(values),
+        source=f"{each[0].source}, mean of {len(values)} runs",
+        notes=tuple(dict.fromkeys(note for one in each for note in one.notes)),
+    )
 
 
 def _convert(link: Link, row: PublishedRow) -> Published:

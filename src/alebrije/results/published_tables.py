@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from alebrije.results.published_runs import NOTES_ON_RUNS, OVER_TWO
+
 
 @dataclass(frozen=True)
 class Column:
@@ -32,6 +34,9 @@ _VARIANTS = ("raw", "no-duplicates", "no-duplicates+no-invisible")
 _VAES = ("beta-VAE", "beta-TCVAE", "FactorVAE", "PartedVAE", "PartedVAE-ss", "WeakDE")
 _GRIDS = ("dsprites", "3dshapes", "mpi3d")
 _NEURON_METRICS = ("SNC", "NK", "MIG", "SAP", "IRS", "DCI-D", "DCI-C", "DCI-I", "MED")
+_VARIED = tuple(f"{metric} {over}" for metric in ("MIG", "SAP", "DCI-C", "DCI-I") for over in OVER_TWO)
+_PAIRS = ("0-0", "5-2", "2-1", "3-1", "3-2", "7-3", "0-3", "7-1", "1-4", "0-5", "1-3", "1-1", "0-2")  # size, shape
+_FACTORS = ("x", "y", "size", "orient", "shape", "floor h", "wall h", "obj h", "hor", "vert", "cam he", "bg h")
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
     "coat": {
@@ -86,10 +91,28 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "source": _words("Table 3"),
     },
     "metric_cg_correlation": {
-        "metric": _words(*_NEURON_METRICS, "DCI"),
+        "metric": _words(*_NEURON_METRICS, "DCI", *_VARIED),
         "scope": _words("3dshapes", "all"),
         "pearson": _number(-1, 1),
-        "source": _words("Table 4"),
+        "source": _words("Table 4", "Table 6"),
+    },
+    "metric_variants": {
+        "dataset": _words(*_GRIDS),
+        "model": _words(*_VAES),
+        "metric": _words(*_NEURON_METRICS, "DCI"),
+        "over": _words("all factors", *OVER_TWO),
+        "value": _PERCENT,
+        "source": _words("Table 8"),
+    },
+    "single_runs": {
+        "dataset": _words(*_GRIDS),
+        "model": _words(*_VAES, "MTD"),
+        "test_set": _words("normal", *_PAIRS),
+        "run": _number(0, 5, optional=True),
+        "head": _words("SNC", "linear", "NK1", "MLP", "model"),
+        "factor": _words(*_FACTORS, "both"),
+        "accuracy": _PERCENT,
+        "source": _words(*(f"Table {number}" for number in range(9, 48))),
     },
     "metric_toy_models": {
         "metric": _words(*_NEURON_METRICS, "DCI"),
@@ -109,6 +132,8 @@ PAPERS: Mapping[str, str] = {
     "compositional_generalisation": _NEURONS,
     "metric_cg_correlation": _NEURONS,
     "metric_toy_models": _NEURONS,
+    "metric_variants": _NEURONS,
+    "single_runs": _NEURONS,
 }
 
 
@@ -130,6 +155,7 @@ class Link:
     spread: str | None = None
     spread_is: Literal["standard error", "standard deviation", "unknown"] = "unknown"
     runs: int | None = None
+    run: str | None = None  # their column that numbers the runs of a table; the mean over them counts
     notes: tuple[str, ...] = ()
 
 
@@ -202,6 +228,40 @@ _PREDICTION = Link(
     value="pearson",
     words={"scope": _NEURON_SCORE.words["dataset"]},
 )
+_MEAN_OVER_FACTORS = replace(
+    _NEURON_SCORE,
+    metrics=("linear mean", "MLP mean"),
+    words={**_NEURON_SCORE.words, "metric": {"linear mean": "linear", "MLP mean": "MLP"}},
+)
+_BOTH_RIGHT = Link(
+    "single_runs",
+    ("MLP both",),
+    {**_MODEL, "dataset": ("dataset", "world"), "test_set": ("test_set",)},
+    needs=("dataset", "model", "test_set"),
+    value="accuracy",
+    only={"head": "MLP", "factor": "both"},
+    words={
+        "dataset": _NEURON_SCORE.words["dataset"],
+        "test_set": {
+            **{f"size {pair[0]}, shape {pair[-1]}": pair for pair in _PAIRS},
+            **dict.fromkeys(("one split", *(f"{splits} splits" for splits in range(2, 6))), "normal"),
+        },
+    },
+    run="run",
+    **_FRACTION,
+)
+_OVER_SHAPE_AND_SIZE = tuple(
+    Link(
+        "metric_variants",
+        (f"{metric} {over}",),
+        {**_MODEL, "dataset": ("dataset", "world")},
+        needs=("dataset", "model"),
+        only={"metric": metric, "over": over},
+        words={"dataset": _NEURON_SCORE.words["dataset"]},
+        **(_FRACTION if metric in ("SNC", "NK") else {}),
+    )
+    for metric, over in (("SNC", OVER_TWO[0]), ("NK", OVER_TWO[0]), *(name.split(" ", 1) for name in _VARIED))
+)
 _TOY = Link(
     "metric_toy_models",
     ("MIG", "SAP", "DCI", "MED", "SNC", "NK"),
@@ -249,6 +309,10 @@ LINKS: tuple[Link, ...] = (
         spread=None,
         runs=None,
     ),
+    *(replace(_MEAN_OVER_FACTORS, ours={"test_set": splits}) for splits in ("one split", "5 splits")),
+    _BOTH_RIGHT,
+    *(replace(_BOTH_RIGHT, metrics=(f"{h} both",), only={"head": h, "factor": "both"}) for h in ("SNC", "linear")),
+    *_OVER_SHAPE_AND_SIZE,
     _GENERALISATION,
     _PREDICTION,
     replace(_TOY, value="M1", ours={"model": "M1"}),
@@ -271,7 +335,7 @@ LINKS: tuple[Link, ...] = (
 )
 
 # known doubts about a number: the table, the rows, and the reason
-NOTES: tuple[tuple[str, Mapping[str, str], str], ...] = (
+NOTES: tuple[tuple[str, Mapping[str, str | float], str], ...] = (
     (
         "disentanglement",
         {"dataset": "3dshapes", "metric": "SNC"},
@@ -281,6 +345,10 @@ NOTES: tuple[tuple[str, Mapping[str, str], str], ...] = (
         "disentanglement",
         {"dataset": "mpi3d", "metric": "SNC"},
         "seems to be adjusted for a chance of 1/33 in camera height and background, which have 3 values each",
+    ),
+    *(
+        ("disentanglement", {"metric": metric}, f"its spread looks like that of {other}, by the runs of Tables 9 to 26")
+        for metric, other in (("MLP", "NK"), ("NK", "MLP"))
     ),
     ("disentanglement", {"metric": "MLP"}, "a plain accuracy, though the caption says that chance was subtracted"),
     ("disentanglement", {"metric": "linear"}, "a plain accuracy, though the caption says that chance was subtracted"),
@@ -301,6 +369,11 @@ NOTES: tuple[tuple[str, Mapping[str, str], str], ...] = (
     ),
     (
         "compositional_generalisation",
+        {"setting": "normal test set", "feature": "both"},
+        "but for MTD, the mean over all factors of Tables 9 to 26, and no joint accuracy of shape and size",
+    ),
+    (
+        "compositional_generalisation",
         {"feature": "shape"},
         "the columns of shape and size look swapped compared with the paper's appendix",
     ),
@@ -309,4 +382,5 @@ NOTES: tuple[tuple[str, Mapping[str, str], str], ...] = (
         {"feature": "size"},
         "the columns of shape and size look swapped compared with the paper's appendix",
     ),
+    *NOTES_ON_RUNS,
 )
