@@ -217,6 +217,10 @@ def evaluate(
     workers: int = 1,
     progress: Progress | None = None,
     activity: Activity | None = None,
+    images: Any = None,
+    masks: Any = None,
+    factors: Any = None,
+    factor_names: Sequence[str] | None = None,
 ) -> Report:
     """Examine a model: any callable from images [B, 3, H, W] in 0..1 to codes, or a spec as in `adapters.load`.
 
@@ -233,12 +237,18 @@ def evaluate(
         batch: Images per forward pass.
         layer: The submodule whose output is used instead of the model's.
         name: The name of the model in tables.
-        worlds: The worlds to test on, for instruments with several.
+        worlds: The worlds to test on, for instruments with several. "data:FOLDER" are images of your own: grouping runs
+            if they have masks, neurons if they have attributes.
         rules: For imagination: rules such as "S-A".
         alphas: For imagination: shares of the non-core combinations that training shows.
         workers: Processes that share the work.
         progress: A callback for each finished cell.
         activity: A callback with what is being done, such as "rendering grouping-clevr6", when that changes.
+        images: Images of your own instead of worlds: [B, 3, H, W] or [B, H, W, 3], uint8 or floats in 0..1, a list of
+            images of PIL, or a dataset of Hugging Face with images, masks and attributes in its columns.
+        masks: The label [B, H, W] of each of their pixels; 0 is the background.
+        factors: Their attributes: [B, F], a mapping from names to columns, or a data frame. Words and numbers.
+        factor_names: The names of the columns of `factors`, if it is an array.
 
     A model whose scores would be meaningless is refused before anything is computed (`adapters.precheck`).
 
@@ -260,7 +270,13 @@ def evaluate(
         raise InputError(f"size must be one of {', '.join(SIZES)}, not {size!r}")
     if out is not None and not str(out).strip():
         raise InputError("out is empty; it must be the name of a folder")
-    wanted = select_tests(_as_tuple(tests))
+    temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
+    folder = ResultFolder(temporary.name if temporary is not None else Path(out or "."))
+    if images is not None:
+        worlds = _world_of(folder, images, masks, factors, factor_names, _as_tuple(worlds))
+    elif masks is not None or factors is not None or factor_names is not None:
+        raise InputError("masks, factors and factor_names describe images; pass the images too")
+    wanted = select_tests(tests_for(_as_tuple(tests), _as_tuple(worlds)))
     loading = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
     model = _load(encoder, name, batch, loading)
     references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
@@ -273,14 +289,26 @@ def evaluate(
         device=_device_of(model, device),
         only_loaded=True,
     )
-    temporary = tempfile.TemporaryDirectory(prefix="alebrije-") if out is None else None
-    folder = ResultFolder(temporary.name if temporary is not None else Path(out or "."))
     requests = _requests(request, wanted)
     planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
     precheck_models(planned, folder)
     summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
+
+
+def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
+    """The tests to run on these worlds: on a user's own images, those of all instruments that their folders allow."""
+    from alebrije.data.user_images import user_images
+
+    own = [images for world in chosen if (images := user_images(world)) is not None]
+    if not own or len(own) < len(chosen) or tuple(tests) != NAMES:
+        return tuple(tests)
+    fitting = ["grouping"] if all(images.has_masks for images in own) else []
+    fitting += ["neurons"] if all(images.attributes is not None for images in own) else []
+    if not fitting:
+        raise InputError(f"{own[0].folder}: has neither masks for grouping nor attributes for neurons")
+    return tuple(fitting)
 
 
 def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -330,6 +358,29 @@ def _requests(request: Request, wanted: Mapping[str, tuple[str, ...]]) -> dict[s
         name: {option: () for option in ("rules", "alphas") if option not in used} for name, used in options.items()
     }
     return {name: replace(request, metrics=metrics, **unused[name]) for name, metrics in wanted.items()}
+
+
+def _world_of(
+    folder: ResultFolder,
+    images: Any,
+    masks: Any,
+    factors: Any,
+    factor_names: Sequence[str] | None,
+    chosen: Sequence[str],
+) -> str:
+    """Images in memory, written to the result folder, in the place of a world."""
+    from alebrije.data.user_arrays import named_columns, parts_of_dataset, store_user_images
+
+    if chosen:
+        raise InputError(f"images of your own take the place of {', '.join(chosen)}; leave out worlds")
+    attributes: dict[str, Sequence[Any]] | None
+    if hasattr(images, "column_names"):
+        if masks is not None or factors is not None:
+            raise InputError("a dataset has its masks and attributes in its columns; leave out masks and factors")
+        images, masks, attributes = parts_of_dataset(images)
+    else:
+        attributes = named_columns(factors, factor_names)
+    return store_user_images(folder.ready().path, images, masks, attributes)
 
 
 def _load(encoder: str | Callable[..., Any], name: str | None, batch: int, loading: Mapping[str, Any]) -> Model:

@@ -34,7 +34,8 @@ class Eval:
     beside: tuple[str, ...] = ()
     """References to examine as well: pixels, oracle, projection, noise."""
     worlds: tuple[str, ...] = ()
-    """Worlds to test on, for instruments with several; by default those of the size."""
+    """Worlds to test on, for instruments with several; by default those of the size. data:FOLDER are images of your
+    own, with masks for grouping and a table of attributes for neurons."""
     rules: tuple[str, ...] = ()
     """For imagination: rules such as S-A and M-NA; by default those of the size."""
     alphas: tuple[float, ...] = ()
@@ -64,15 +65,16 @@ class Eval:
         if self.name is not None and not self.name.strip():
             raise InputError("--name is empty")
         from alebrije.cli.progress import cell_progress
-        from alebrije.evaluate import evaluate, select_tests
+        from alebrije.evaluate import evaluate, select_tests, tests_for
         from alebrije.studies.commands import note_command
 
-        instruments, device = select_tests(self.tests), device_name(self.device)
+        tests = tests_for(self.tests, self.worlds)
+        instruments, device = select_tests(tests), device_name(self.device)
         jobs = self.jobs or (default_jobs(self.size, instruments, bool(self.beside)) if device == "cpu" else 1)
         with cell_progress() as progress:
             report = evaluate(
                 self.spec,
-                self.tests,
+                tests,
                 self.size,
                 out=self.out,
                 beside=self.beside,

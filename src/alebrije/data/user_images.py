@@ -33,6 +33,7 @@ from alebrije.files import RECORDS, read_bytes
 from alebrije.suggest import did_you_mean
 
 PREFIX = "data:"  # of a folder in the place of a world
+STORED = "user-images"  # the folder of images that came from memory
 _ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 _TABLES = (".csv", ".tsv", ".parquet")
 _NAME_COLUMNS = ("image", "file_name", "filename", "file", "path", "name", "id")
@@ -108,6 +109,15 @@ class UserImages:
             if (self.folder / "manifest.json").exists():
                 return _Cached(open_cache(self.folder))
             return _Files.of(self.folder)
+
+
+def world_label(world: str) -> str:
+    """The name of a world in tables. Images from memory are called data; their folder says nothing to a reader.
+
+    >>> world_label("rooms"), world_label("data:birds"), world_label("data:out/user-images/0f3a")
+    ('rooms', 'data:birds', 'data')
+    """
+    return "data" if world.startswith(PREFIX) and Path(world).parent.name == STORED else world
 
 
 def user_images(world: str) -> UserImages | None:

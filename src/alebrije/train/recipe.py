@@ -31,8 +31,8 @@ class Recipe:
 
     The learning rate rises linearly over the first `warmup` steps and is multiplied by the decay: `halving` halves it
     every `half_life` steps from the first step on, `cosine` ends at zero, `tail` is constant and then falls to a
-    fiftieth over the last 30 percent. `plateau` multiplies the rate by `drop` when the mean loss of `window` steps (say,
-    an epoch) was not lower than before by the share `threshold` for more than `patience` windows; `PlateauRule`
+    fiftieth over the last 30 percent. `plateau` multiplies the rate by `drop` when the mean loss of `window` steps (an
+    epoch, say) was not lower than before by the share `threshold` for more than `patience` windows; `PlateauRule`
     explains the rest.
 
     >>> Recipe(steps=100, batch=8, lr=1e-3, warmup=10).lr_factor(4)

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
 from alebrije import worlds
+from alebrije.arrays import Integers
 from alebrije.errors import InputError
 from alebrije.studies.encode import scene_arrays, stored_scenes
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import View
 from alebrije.worlds.user_worlds import user_world_inputs
 
-_SEED = 0  # training uses other random streams
+SEED = 0  # training uses other random streams
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Corpus:
     @classmethod
     def of(cls, world: str, images: int, pixels: int) -> Corpus:
         """The corpus of a world; an InputError if its scenes have a single object."""
-        if worlds.get(world).sample(1, seed=_SEED).objects < 2:
+        if worlds.get(world).sample(1, seed=SEED).objects < 2:
             raise InputError(
                 f"grouping needs several objects per scene, and {world} has one; try sprites, clevr6 or clevr10"
             )
@@ -40,7 +42,7 @@ class Corpus:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that decides the images."""
-        about = {"world": self.world, "images": self.images, "pixels": self.pixels, "seed": _SEED, "version": 1}
+        about = {"world": self.world, "images": self.images, "pixels": self.pixels, "seed": SEED, "version": 1}
         return {"name": f"grouping-{self.world}", **about, **user_world_inputs(self.world)}
 
     def view(self, folder: ResultFolder, device: str = "cpu") -> View:
@@ -51,8 +53,16 @@ class Corpus:
         return View(images, stored_scenes(vocabulary, arrays), masks)
 
 
+def object_counts(view: View) -> Integers:
+    """The number of objects of each image: of its scene, or of its mask if there is none."""
+    if view.scenes is not None:
+        return np.asarray(view.scenes.present.sum(1).numpy())
+    assert view.masks is not None
+    return np.array([len(np.setdiff1d(mask, [0])) for mask in view.masks.numpy()])
+
+
 def _render(corpus: Corpus, device: str) -> Mapping[str, npt.ArrayLike]:
     world = worlds.get(corpus.world)
-    scenes = world.sample(corpus.images, seed=_SEED)
+    scenes = world.sample(corpus.images, seed=SEED)
     frames = world.render(scenes, corpus.pixels, device)
     return {"images": frames.images.cpu().numpy(), "masks": frames.masks.cpu().numpy(), **scene_arrays(scenes)}

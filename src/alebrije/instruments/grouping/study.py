@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from alebrije.data.user_images import PREFIX, world_label
+from alebrije.errors import InputError
 from alebrije.instruments.grouping.images import Corpus
 from alebrije.instruments.grouping.slots import CORRELATIONS, has_free_slots, with_test_slots
+from alebrije.instruments.grouping.user_corpus import corpus_of
 from alebrije.instruments.grouping.values import METRICS, compute_values
 from alebrije.metrics import find
 from alebrije.results import Cell
@@ -56,7 +59,7 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     size = SIZES[request.size]
     found = []
     for world in request.worlds or (size.world,):
-        corpus = Corpus.of(world, size.images, size.pixels)
+        corpus = corpus_of(world, size.images, size.pixels)
         found += [_job(folder, request, model, corpus, wanted) for model in _models(folder, request, world)]
     return found
 
@@ -87,6 +90,10 @@ def _trained(folder: ResultFolder, request: Request, world: str, name: str) -> I
     if {"slots", "initial"} <= set(record.defaults()):
         ways = size.initial.get(record.name, ("random",))
         settings = [{"slots": slots, "initial": way} for way in ways for slots in size.slots]
+    if world.startswith(PREFIX):
+        if request.models:
+            raise InputError(f"{record.name} cannot be trained on {world} by a study; train it first and pass a spec")
+        return
     for own in settings:
         for seed in request.training_seeds(size.seeds):
             made = plan(name, preset_name=request.size, world=world, seed=seed, settings=own)
@@ -94,7 +101,7 @@ def _trained(folder: ResultFolder, request: Request, world: str, name: str) -> I
 
 
 def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, wanted: tuple[str, ...]) -> Job:
-    labels: dict[str, Label] = {"size": request.size, "world": corpus.world, "pixels": corpus.pixels}
+    labels: dict[str, Label] = {"size": request.size, "world": world_label(corpus.world), "pixels": corpus.pixels}
     inputs = {
         "subject": dict(model.identity),
         "pictures": corpus.settings,

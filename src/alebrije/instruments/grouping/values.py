@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from alebrije.arrays import Array, Floats, to_numpy
-from alebrije.instruments.grouping.images import Corpus
+from alebrije.instruments.grouping.images import Corpus, object_counts
 from alebrije.metrics import Record, find, psnr
 from alebrije.results import Cell, Value
 from alebrije.studies.encode import NotExaminedError, batches, examining
@@ -30,9 +30,8 @@ def compute_values(
 ) -> dict[str, Value]:
     """The values of a cell. Keeps samples for its pictures."""
     view = corpus.view(folder, device)
-    assert view.scenes is not None
     assert view.masks is not None
-    objects = view.scenes.present.sum(1).numpy()
+    objects = object_counts(view)
     try:
         groups, reconstruction = group_and_reconstruct(model, view, reconstruct="psnr" in wanted)
     except NotExaminedError as error:

@@ -19,14 +19,16 @@ LONG = 256  # neurons; beyond it, metrics that fit a model to each neuron or to 
 HUGE = 4096  # neurons; beyond it, everything that takes minutes does
 _VERSION = 1  # raised when the same model gives other codes
 _BATCH = 256
+ATTRIBUTES = "attributes"  # a detail: what was left out of a user's attributes or divided into bins
 
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes [N, L]. `slots` is the number of slots they are the mean of, if any."""
+    """Codes [N, L]. `slots` is the number of slots they are the mean of, if any; `notes` are about the attributes."""
 
     values: Floats
     slots: int | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def width(self) -> int:
@@ -35,8 +37,9 @@ class Codes:
 
     @property
     def details(self) -> dict[str, Any]:
-        """How they were pooled, for the details of a value."""
-        return {} if self.slots is None else {"codes": f"the mean over {self.slots} slots"}
+        """How they were pooled and what was left out of the attributes, for the details of a value."""
+        pooled = {} if self.slots is None else {"codes": f"the mean over {self.slots} slots"}
+        return {**pooled, **({ATTRIBUTES: list(self.notes)} if self.notes else {})}
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class EncodedCorpus:
         settings = {"name": "codes", "version": _VERSION, "subject": self.identity, "images": self.corpus.settings}
         arrays = self.folder.cached(settings, self._encode)
         check_codes_finite(arrays["codes"])
-        return Codes(np.asarray(arrays["codes"], dtype=np.float64), int(arrays["slots"]) or None)
+        return Codes(np.asarray(arrays["codes"], dtype=np.float64), int(arrays["slots"]) or None, self.corpus.notes)
 
     def _encode(self) -> Mapping[str, npt.ArrayLike]:
         parts, slots = [], 0

@@ -104,6 +104,11 @@ class Corpus:
         """Whether shape and size vary, so that pairs of them can be held out."""
         return {self.feature("size"), self.feature("shape")} <= set(self.factor_names)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out or divided into bins: nothing of a world."""
+        return ()
+
     def view(self, folder: ResultFolder) -> View:
         """The images and their scenes, rendered or read when they are first needed."""
         arrays = self._arrays(folder)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from alebrije.arrays import Floats
+from alebrije.instruments.neurons.codes import ATTRIBUTES
 from alebrije.instruments.neurons.correlation import CORRELATION
 from alebrije.instruments.neurons.generalisation import ACCURACY, PAIR_ACCURACIES
 from alebrije.report import sections
@@ -19,6 +20,7 @@ from alebrije.report.parts import Chart, Section, short, slug
 from alebrije.report.sections import published_words, score_bars, titled, varied
 from alebrije.report.verdict import listed
 from alebrije.results.estimates import format_number
+from alebrije.results.formats import visible
 
 _NAME = "neurons"
 _DISENTANGLEMENT = ("SNC", "NK", "MIG", "SAP", "DCI-D", "MED", "IRS")
@@ -39,8 +41,19 @@ def section(findings: Findings) -> Section:
             "how much accuracy is lost without that neuron. In a Hinton diagram, the area of a square is the "
             "information of a neuron (column) about a factor (row); the aligned neuron is outlined. Generalisation is "
             "tested on pairs of values that are held out of training.",
+            *_attribute_notes(scored),
         ),
     )
+
+
+def _attribute_notes(findings: Sequence[Finding]) -> list[str]:
+    """What was left out of a user's attributes or divided into bins, once per folder."""
+    found: dict[str, str] = {}
+    for finding in findings:
+        notes = finding.detail(ATTRIBUTES, *_DISENTANGLEMENT)
+        if isinstance(notes, list) and notes:
+            found[str(finding.get("world", ""))] = "; ".join(str(note) for note in notes)
+    return [f"Attributes of {visible(world)}: {visible(short(text, 400))}." for world, text in found.items()]
 
 
 def _accuracy_note(metrics: Sequence[str]) -> str:

@@ -14,11 +14,13 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from alebrije.data.user_images import world_label
 from alebrije.errors import InputError
 from alebrije.instruments.neurons import generalisation
 from alebrije.instruments.neurons.codes import EncodedCorpus
 from alebrije.instruments.neurons.generalisation import Pair, Setting, held_out, pairs_in
 from alebrije.instruments.neurons.images import Corpus
+from alebrije.instruments.neurons.user_corpus import corpus_of
 from alebrije.instruments.neurons.values import FAST, METRICS, Heads, compute_values, versions
 from alebrije.results import Cell, Value
 from alebrije.studies.folder import ResultFolder
@@ -74,7 +76,7 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     size = SIZES[request.size]
     found: list[Job] = []
     for world in request.worlds or size.worlds:
-        corpus = Corpus.of(world, size.images)
+        corpus = corpus_of(world, size.images)
         train = partial(_trained, folder, request, corpus)
         for model in request.select_models((*size.trained, *size.references), _REFERENCE_PIXELS, train):
             cells = _Cells(folder, request, corpus, model, dict(model.identity))
@@ -145,7 +147,7 @@ class _Cells:
         return self._job(work, self.identity, labels, more)
 
     def _job(self, work: _Work, identity: Mapping[str, Any], labels: Mapping[str, str], more: Mapping[str, Any]) -> Job:
-        shared = {"size": self.request.size, "world": self.corpus.world, **self.model.labels}
+        shared = {"size": self.request.size, "world": world_label(self.corpus.world), **self.model.labels}
         inputs = {"subject": dict(identity), "images": self.corpus.settings, "protocol": PROTOCOL, **more}
         inputs["heads"] = asdict(self._size.heads)
         if self._by_name:
