@@ -85,7 +85,7 @@ class TestReferences:
 
     def test_every_cell_exists_once(self, references: dict[str, list[Result]]) -> None:
         for results in references.values():
-            assert len(results) == 1 + 1 + len(SETTINGS) * len(FEATURES)
+            assert len(results) == 1 + 1 + len(SETTINGS) * len(FEATURES) + 3
             assert {result.cell.labels["size"] for result in results} == {"tiny"}
 
 
@@ -253,6 +253,12 @@ class TestModels:
         named = study.jobs(ResultFolder(tmp_path), Request(size="tiny", models=("pixels",)))
         given = study.jobs(ResultFolder(tmp_path), Request(size="tiny", loaded=(Pixels(),), only_loaded=True))
         assert [job.cell for job in given] == [job.cell for job in named]
+
+    def test_the_models_of_the_paper(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        named = study.SIZES["paper"].trained
+        assert {"beta-vae", "beta-tcvae", "factor-vae", "parted-vae", "parted-vae-ss", "weakde", "mtd"} <= set(named)
+        assert {"ae", "beta-vae"} <= set(study._trainable(("ae", "unheard-of", "i2i-vit", "beta-vae")))
+        assert not {"unheard-of", "i2i-vit"} & set(study._trainable((*named, "unheard-of", "i2i-vit")))
 
     def test_versions_in_cells(self, tmp_path: Path) -> None:
         for job in study.jobs(ResultFolder(tmp_path), Request(size="tiny", models=("noise",))):

@@ -100,9 +100,8 @@ def evaluate_heads(
         raise NotExaminedError(too_long(codes.width, ACCURACY))
 
     def compute() -> Mapping[str, npt.ArrayLike]:
-        columns = [corpus.factor_names.index(corpus.feature(name)) for name in ("size", "shape")]
-        classes = corpus.factors(encoded.folder)[:, columns]
-        fit, test = _split(classes, pair)
+        classes = _shape_and_size(encoded)
+        fit, test = split_rows(len(classes), 1 / 3, seed=0) if pair is None else pair_rows(encoded, pair)
         train_and_test = codes.values[fit], classes[fit], codes.values[test]
         correct = {"mlp": mlp_predictions(*train_and_test, **vars(heads)) == classes[test]}
         if pair is not None:
@@ -115,14 +114,20 @@ def evaluate_heads(
     return {name: np.asarray(arrays[name]) for name in ("mlp", "linear") if name in arrays}
 
 
-def _split(classes: Integers, pair: Pair | None) -> tuple[Integers, Integers]:
-    """The rows to train heads on, and the held-out rows."""
-    if pair is None:
-        return split_rows(len(classes), 1 / 3, seed=0)
+def pair_rows(encoded: EncodedCorpus, pair: Pair) -> tuple[Integers, Integers]:
+    """The rows to train heads on, and the held-out rows, which show the pair."""
+    classes = _shape_and_size(encoded)
     shown = (classes == (pair.size, pair.shape)).all(1)
     if not shown.any():
         raise NotExaminedError(f"none of the {len(classes):,} images shows {pair}; more images are needed")
     return np.flatnonzero(~shown), np.flatnonzero(shown)
+
+
+def _shape_and_size(encoded: EncodedCorpus) -> Integers:
+    """The values [N, 2] of size and of shape."""
+    corpus = encoded.corpus
+    columns = [corpus.factor_names.index(corpus.feature(name)) for name in ("size", "shape")]
+    return corpus.factors(encoded.folder)[:, columns]
 
 
 def pair_values(encoded: EncodedCorpus, pair: Pair, heads: Heads, any_length: bool = True) -> dict[str, Value]:
@@ -177,8 +182,10 @@ def _training(models: Sequence[Model], corpus: Corpus) -> str:
     return f"trained without {left_out}" if left_out else "trained on all combinations"
 
 
-def adjusted_accuracy(cases: Sequence[Floats], by_chance: float, details: Mapping[str, Any]) -> Value:
-    """The mean over pairs of their accuracies, adjusted for chance, with its interval.
+def adjusted_accuracy(
+    cases: Sequence[Floats], by_chance: float, details: Mapping[str, Any], over: str = "held-out pairs"
+) -> Value:
+    """The mean over pairs, or over other test sets, of their accuracies, adjusted for chance, with its interval.
 
     If all images are right or all are wrong, resampling shows no variation; then the interval is Wilson's.
 
@@ -193,7 +200,7 @@ def adjusted_accuracy(cases: Sequence[Floats], by_chance: float, details: Mappin
         ends, method = (wilson.low, wilson.high), "Wilson's over held-out images"
     elif len(means) > 1:
         reach = float(scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / len(means) ** 0.5)
-        ends, method = (plain - reach, plain + reach), "Student's t over held-out pairs"
+        ends, method = (plain - reach, plain + reach), f"Student's t over {over}"
     else:
         found = resample_cases(cases[0].astype(np.float64), RESAMPLES)
         ends, method = (found.low, found.high), found.method

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 
 from alebrije.arrays import Floats, Integers
 from alebrije.metrics import align_neurons, single_neuron_classification
-from alebrije.metrics.mutual_information import entropy, information_matrix
+from alebrije.metrics.mutual_information import entropy, information_matrix, joint_counts
 
 SHOWN = 32  # neurons in a diagram
 
@@ -32,6 +33,29 @@ def balanced_snc(codes: Floats, factors: Integers) -> tuple[float, dict[str, Any
         answers.append(single_neuron_classification(codes[rows][:, [neuron]], column[rows, None]))
     details = {key: [float(getattr(each, key)[0]) for each in answers] for key in ("per_factor", "accuracy", "chance")}
     return float(np.mean(details["per_factor"])), {**details, "alignment": alignment.tolist()}
+
+
+def single_neuron_predictions(codes: Floats, factors: Integers, new_codes: Floats) -> Integers:
+    """Predict the factors [M, F] of new rows from the one neuron aligned with each, as the released code does for SNC.
+
+    Alignment, bins and the value of each bin come from `codes` [N, L] and `factors` [N, F] alone: each neuron is cut
+    into bins of equal count, between rows that show every value equally often, and the Hungarian method gives each bin
+    a value. Each factor must vary.
+
+    >>> codes, factors = np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([[7], [7], [5], [5]])
+    >>> single_neuron_predictions(codes, factors, np.array([[0.0], [9.0]])).tolist()
+    [[7], [5]]
+    """
+    predicted = []
+    for column, neuron in zip(factors.T, align_neurons(codes, factors), strict=True):
+        rows = balanced_rows(column)
+        code, (values, classes) = codes[rows, neuron], np.unique(column[rows], return_inverse=True)
+        ranked, each = np.sort(code), len(rows) // len(values)
+        borders = (ranked[each::each] + ranked[each - 1 : -1 : each]) / 2
+        bins = np.searchsorted(borders, code, side="right")
+        matched = scipy.optimize.linear_sum_assignment(joint_counts(bins, classes), maximize=True)[1]
+        predicted.append(values[matched[np.searchsorted(borders, new_codes[:, neuron], side="right")]])
+    return np.stack(predicted, 1)
 
 
 def balanced_rows(classes: Integers) -> Integers:

@@ -1,14 +1,16 @@
 """The study of neurons: sizes, and the cells of a request.
 
 Mahon et al. 2024. At size paper, metrics that fit something fit 10,000 images and score 5,000, as disentanglement_lib
-does; MED fits one half and scores the other. There are three kinds of cells: all metrics of a model in a world; the
-accuracies for each held-out pair of a shape and a size; and the accuracy over all pairs for each setting and feature.
-A world without shapes and sizes has only the first kind.
+does; MED fits one half and scores the other. There are four kinds of cells: all metrics of a model in a world; the
+accuracies for each held-out pair of a shape and a size; the accuracy over all pairs for each setting and feature; and
+the accuracies of heads on every factor, for random test sets and for each held-out pair. A world without shapes and
+sizes has no pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import product
@@ -16,12 +18,14 @@ from typing import Any
 
 from alebrije.data.user_images import world_label
 from alebrije.errors import InputError
-from alebrije.instruments.neurons import generalisation
+from alebrije.instruments.neurons import accuracies, generalisation
+from alebrije.instruments.neurons.accuracies import ONE_SPLIT, LeftOut
 from alebrije.instruments.neurons.codes import EncodedCorpus
 from alebrije.instruments.neurons.generalisation import Pair, Setting, held_out, pairs_in
 from alebrije.instruments.neurons.images import Corpus
 from alebrije.instruments.neurons.user_corpus import corpus_of
 from alebrije.instruments.neurons.values import FAST, METRICS, Heads, compute_values, versions
+from alebrije.models.catalog import catalog
 from alebrije.results import Cell, Value
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
@@ -34,6 +38,7 @@ PROTOCOL = 1  # raised when values change for a reason that no other version rec
 _REFERENCE_PIXELS = 16  # side of the image that the reference `pixels` uses as its code: 768 neurons
 _Work = Callable[[], dict[str, Value]]
 _AUTOENCODERS = ("ae", "beta-vae", "beta-tcvae", "factor-vae")
+_WITH_LABELS_OR_CAPACITY = ("annealed-vae", "parted-vae", "parted-vae-ss", "weakde", "mtd")  # those the catalog has
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,14 @@ class Size:
     pair_seeds: int = 1  # and of each model without each pair
     worlds: tuple[str, ...] = ("dsprites", "rooms")
     metrics: tuple[str, ...] = METRICS
+    splits: int = 5  # random test sets of `accuracies`
     heads: Heads = field(default_factory=Heads)
     training_images: int | None = None  # None: as in the preset of the model
     single_training: bool = False  # compute the metrics on the model trained without the first pair, to save a training
 
 
 SIZES: dict[SizeName, Size] = {
-    "paper": Size(15_000, None, _AUTOENCODERS, seeds=5),
+    "paper": Size(15_000, None, (*_AUTOENCODERS, *_WITH_LABELS_OR_CAPACITY), seeds=5),
     # with fewer images per epoch, heads need the learning rate of the released code, ten times that of the paper
     "small": Size(4_000, 2, _AUTOENCODERS, heads=Heads(learning_rate=1e-2)),
     "tiny": Size(
@@ -64,6 +70,7 @@ SIZES: dict[SizeName, Size] = {
         ("pixels", "oracle", "noise"),
         worlds=("rooms",),
         metrics=FAST,
+        splits=2,
         heads=Heads(epochs=30, learning_rate=2e-2, batch_size=128),
         training_images=1_024,
         single_training=True,
@@ -78,10 +85,19 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     for world in request.worlds or size.worlds:
         corpus = corpus_of(world, size.images)
         train = partial(_trained, folder, request, corpus)
-        for model in request.select_models((*size.trained, *size.references), _REFERENCE_PIXELS, train):
+        default = (*_trainable(size.trained), *size.references)
+        for model in request.select_models(default, _REFERENCE_PIXELS, train):
             cells = _Cells(folder, request, corpus, model, dict(model.identity))
-            found += [*cells.metrics(), *cells.generalisation()]
+            found += [*cells.metrics(), *cells.generalisation(), *cells.accuracies()]
     return found
+
+
+def _trainable(names: Sequence[str]) -> Iterator[str]:
+    """Those of these models that the catalog has and that learn from images."""
+    for name in names:
+        if name in catalog():
+            with suppress(InputError):
+                yield learns_from_images(name, "neurons").name
 
 
 def _trained(folder: ResultFolder, request: Request, corpus: Corpus, name: str) -> Iterator[TrainedModel]:
@@ -120,8 +136,8 @@ class _Cells:
         """The cell of each held-out pair, and those over all pairs."""
         if not (self.request.wants(generalisation.ACCURACY) and self.corpus.has_pairs):
             return
-        pairs = pairs_in(self.corpus, self._size.pairs) if self._holds_out_pairs else ()
-        models = [self._encoded(generalisation.without_pair(self.model, pair, self.corpus)) for pair in pairs]
+        pairs = self._pairs
+        models = [self._without(pair) for pair in pairs]
         for encoded, pair in zip(models, pairs, strict=True):
             work = partial(generalisation.pair_values, encoded, pair, self._size.heads, self._by_name)
             more = {"held out": held_out(pair, self.corpus), "version": generalisation.VERSION}
@@ -131,6 +147,22 @@ class _Cells:
                 yield self._over_pairs([self._encoded(self.model)], [None], setting, feature)
             elif pairs:
                 yield self._over_pairs(models, pairs, setting, feature)
+
+    def accuracies(self) -> Iterator[Job]:
+        """The cell of one random test set, that of several, and that of each held-out pair."""
+        if not any(self.request.wants(name) for name in accuracies.VALUES):
+            return
+        splits = range(self._size.splits)
+        yield self._test_set(ONE_SPLIT, self._encoded(self.model), splits[:1])
+        yield self._test_set(f"{len(splits)} splits", self._encoded(self.model), splits)
+        for pair in self._pairs:
+            yield self._test_set(str(pair), self._without(pair), [pair])
+
+    def _test_set(self, name: str, encoded: EncodedCorpus, left_out: Sequence[LeftOut]) -> Job:
+        work = partial(accuracies.accuracy_values, encoded, left_out, self._size.heads, self._by_name)
+        stored = [accuracies.stored(each, self.corpus) for each in left_out]
+        more = {"test sets": stored, "version": accuracies.VERSION}
+        return self._job(work, encoded.identity, {"test_set": name}, more)
 
     def _over_pairs(
         self, encoded: Sequence[EncodedCorpus], pairs: Sequence[Pair | None], setting: Setting, feature: str
@@ -154,6 +186,15 @@ class _Cells:
             inputs["metrics"] = {**inputs.get("metrics", {}), "any length": 1}
         cell = Cell(study="neurons", labels={**shared, **labels}, inputs=inputs)
         return Job(cell, work, self.model, self.corpus.pixels)
+
+    @property
+    def _pairs(self) -> tuple[Pair, ...]:
+        """The pairs held out from this model."""
+        found = self.corpus.has_pairs and self._holds_out_pairs
+        return pairs_in(self.corpus, self._size.pairs) if found else ()
+
+    def _without(self, pair: Pair) -> EncodedCorpus:
+        return self._encoded(generalisation.without_pair(self.model, pair, self.corpus))
 
     def _encoded(self, model: Model) -> EncodedCorpus:
         identity = self.identity if model is self.model else dict(model.identity)
