@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -43,7 +44,9 @@ class TestImages:
     @pytest.mark.parametrize(
         ("name", "words"),
         [
-            ("clevr", "dsprites, rooms, mpi3d:FILE.npz, or a world of your own"),
+            ("clevr", "dsprites, rooms, mpi3d:FILE.npz, shapes3d:FILE.h5, or a world of your own"),
+            ("shapes3d", "3D Shapes is read from its file: give its path, as in shapes3d:FILE.h5"),
+            ("shapes3d:/nowhere.h5", "there is no file /nowhere.h5; shapes3d:PATH needs the released .h5 file"),
             ("mpi3d", "give its path"),
             ("mpi3d:/nowhere/real.npz", "there is no file /nowhere/real.npz"),
         ],
@@ -77,6 +80,35 @@ class TestImages:
         (tmp_path / "small.npz").write_bytes(b"PK")
         with pytest.raises(InputError, match="is damaged"):
             Corpus.of(world, 250).settings  # noqa: B018
+
+    def test_shapes3d_from_its_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        counts = (2, 3, 1, 3, 4, 2)
+        classes = np.stack(np.unravel_index(np.arange(math.prod(counts)), counts), 1)
+        images = np.random.default_rng(0).integers(0, 256, (len(classes), 64, 64, 3), dtype=np.uint8)
+        with h5py.File(tmp_path / "small.h5", "w") as file:
+            file["images"], file["labels"] = images, classes * 0.5
+        world = f"shapes3d:{tmp_path / 'small.h5'}"
+        monkeypatch.setitem(study.SIZES, "tiny", replace(study.SIZES["tiny"], images=140, heads=QUICK))
+        folder = ResultFolder(tmp_path / "study")
+        assert not run_neurons(folder, Request(size="tiny", worlds=(world,), models=("oracle",))).failed
+        results = folder.store.all()
+        assert {result.cell.labels["world"] for result in results} == {"shapes3d"}
+        snc = values_of(results)["SNC"]
+        assert snc.score == 1.0
+        assert snc.details["factor_names"] == ["floor hue", "wall hue", "scale", "shape", "orientation"]
+        assert any(result.cell.labels.get("held_out") == "size 0, shape 0" for result in results)
+        corpus = Corpus.of(world, 140)
+        rows = np.random.default_rng(0).choice(len(classes), 140, replace=False)
+        assert np.array_equal(corpus.view(folder).images.numpy(), images[rows].transpose(0, 3, 1, 2))
+        assert corpus.command == f"data.read_shapes3d({str(tmp_path / 'small.h5')!r}, rows)"
+        with h5py.File(tmp_path / "other.h5", "w") as file:
+            file["images"], file["labels"] = images[::-1], classes * 0.5
+        other = Corpus.of(f"shapes3d:{tmp_path / 'other.h5'}", 140).settings
+        assert other["checksum"] != corpus.settings["checksum"]
+        moved = (tmp_path / "small.h5").rename(tmp_path / "moved.h5")
+        assert Corpus.of(f"shapes3d:{moved}", 140).settings == corpus.settings
+        with pytest.raises(InputError, match="cannot be trained on images of a file"):
+            study.jobs(folder, Request(size="tiny", worlds=(f"shapes3d:{moved}",), models=("ae",)))
 
     def test_embeddings_of_these_and_of_other_images(self, tmp_path: Path) -> None:
         folder, corpus = ResultFolder(tmp_path), Corpus("dsprites", 300)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from alebrije.arrays import Flags
+from alebrije.arrays import Flags, Floats
 from alebrije.instruments.neurons.codes import HUGE, LONG, EncodedCorpus, too_long
 from alebrije.instruments.neurons.generalisation import Pair, adjusted_accuracy, chance, held_out, pair_rows
 from alebrije.instruments.neurons.images import Corpus
@@ -110,12 +110,13 @@ def accuracy_values(
 
 def _value(name: str, flags: Sequence[Flags], corpus: Corpus, details: Mapping[str, Any]) -> Value:
     """The mean over factors, or the share of images with both features right."""
+    cases: list[Floats]
     if name in BOTH.values():
         columns = [corpus.factor_names.index(corpus.feature(feature)) for feature in ("size", "shape")]
-        cases = [each[:, columns].all(1).astype(np.float64) for each in flags]
+        cases = [np.asarray(each[:, columns].all(1), dtype=np.float64) for each in flags]
         details = {**details, "chance": chance(corpus, "both")}
     else:
-        cases = [np.asarray(each.mean(1), dtype=np.float64) for each in flags]
+        cases = [np.mean(each, 1) for each in flags]
         accuracies = np.array([each.mean(0) for each in flags])  # [test sets, F]
         details = {
             **details,

@@ -41,6 +41,7 @@ VERSION = 1  # raised when the same codes give other accuracies
 PAIRS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "dsprites": ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2)),
     "rooms": ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2), (7, 3), (0, 3), (7, 1)),
+    "shapes3d": ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2), (7, 3), (0, 3), (7, 1)),
     "mpi3d": ((0, 0), (1, 4), (0, 5), (1, 3), (1, 1), (0, 2)),
 }
 

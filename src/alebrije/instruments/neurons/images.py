@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from alebrije.worlds.user_worlds import user_world_inputs
 
 SEED, PIXELS = 0, 64
 _WORLDS = ("dsprites", "rooms")
-_MPI3D = "mpi3d"
+_FILES = {"mpi3d": ("MPI3D", "npz"), "shapes3d": ("3D Shapes", "h5")}  # read from a released file: title, its ending
 _VERSION = 1  # raised when the same settings give other images
 
 
@@ -33,7 +34,7 @@ _VERSION = 1  # raised when the same settings give other images
 class Corpus:
     """Images of a world with every combination, the same as from `alebrije make WORLD --n N --seed S --size P`.
 
-    MPI3D is read from a file; its rows are sampled without replacement.
+    MPI3D and 3D Shapes are read from a file; its rows are sampled without replacement.
 
     >>> corpus = Corpus("dsprites", images=100)
     >>> corpus.factor_names
@@ -46,20 +47,25 @@ class Corpus:
     images: int
     seed: int = SEED
     pixels: int = PIXELS
-    file: str | None = None  # of MPI3D
+    file: str | None = None  # of MPI3D or 3D Shapes
 
     @classmethod
     def of(cls, world: str, images: int) -> Corpus:
-        """The corpus of dsprites, rooms, mpi3d:PATH or package.module:object; an InputError for other worlds."""
+        """The corpus of dsprites, rooms, mpi3d:PATH, shapes3d:PATH or package.module:object.
+
+        An InputError for other worlds.
+        """
         kind, _, path = world.partition(":")
-        if kind == _MPI3D:
+        if kind in _FILES:
+            title, ending = _FILES[kind]
             if not path:
-                raise InputError("MPI3D is read from its file: give its path, as in mpi3d:FILE.npz")
+                raise InputError(f"{title} is read from its file: give its path, as in {kind}:FILE.{ending}")
             if not Path(path).is_file():
-                raise InputError(f"there is no file {path}; mpi3d:PATH needs the released .npz file of MPI3D")
-            return cls(_MPI3D, images, file=path)
+                raise InputError(f"there is no file {path}; {kind}:PATH needs the released .{ending} file of {title}")
+            return cls(kind, images, file=path)
         if world not in _WORLDS and (":" not in world or worlds.get(world).whole is None):
-            known = f"{', '.join(_WORLDS)}, mpi3d:FILE.npz, or a world of your own with the sampler Grid"
+            files = ", ".join(f"{name}:FILE.{ending}" for name, (_, ending) in _FILES.items())
+            known = f"{', '.join(_WORLDS)}, {files}, or a world of your own with the sampler Grid"
             raise InputError(f"neurons needs a world with every combination: {known}")
         return cls(world, images)
 
@@ -73,7 +79,7 @@ class Corpus:
     def command(self) -> str:
         """The command or the call that gives the same images."""
         if self.file is not None:
-            return f"data.read_mpi3d({self.file!r}, rows)"
+            return f"data.read_{self.world}({self.file!r}, rows)"
         return f"alebrije make {self.world} --n {self.images} --seed {self.seed} --size {self.pixels} --out DIR"
 
     @cached_property
@@ -81,9 +87,9 @@ class Corpus:
         """The factors and their values."""
         if self.file is None:
             return worlds.get(self.world).vocabulary
-        grid = data.read_mpi3d(self.file, [0], check=False)
+        grid = self._read([0], check=False)
         factors = [Factor(name, tuple(range(count))) for name, count in zip(grid.names, grid.counts, strict=True)]
-        return Vocabulary(_MPI3D, tuple(factors))
+        return Vocabulary(self.world, tuple(factors))
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -127,7 +133,7 @@ class Corpus:
         if self.file is not None:
             total = math.prod(self.vocabulary.counts)
             rows = np.random.default_rng(self.seed).choice(total, min(self.images, total), replace=False)
-            grid = data.read_mpi3d(self.file, rows)
+            grid = self._read(rows)
             return {"images": grid.images.numpy(), "factors": grid.factors.numpy()}
         world = worlds.get(self.world)
         scenes = world.sample(self.images, seed=self.seed)
@@ -138,12 +144,30 @@ class Corpus:
             return worlds.get(self.world).grid(np.ravel_multi_index(tuple(factors.T), self.vocabulary.counts))
         return Scenes.of(self.vocabulary, factors[:, None], np.zeros((len(factors), 1, 2)))
 
+    def _read(self, rows: Sequence[int] | Integers, check: bool = True) -> data.FactorImages:
+        assert self.file is not None
+        if self.world == "shapes3d":
+            return data.read_shapes3d(self.file, rows)
+        return data.read_mpi3d(self.file, rows, check=check)
+
     @cached_property
     def _checksum(self) -> int:
-        """The checksum of the images, which the archive stores in its directory."""
+        """The CRC of the images, which an archive stores in its directory, or that of a whole HDF5 file."""
         assert self.file is not None
         try:
-            with open_regular(self.file) as file, zipfile.ZipFile(file) as archive:
-                return archive.getinfo("images.npy").CRC
+            with open_regular(self.file) as file:
+                if self.world == "shapes3d":
+                    return _crc(file)
+                with zipfile.ZipFile(file) as archive:
+                    return archive.getinfo("images.npy").CRC
         except (OSError, zipfile.BadZipFile, KeyError):
-            raise InputError(f"{self.file}: is damaged, or not the released .npz file of MPI3D") from None
+            title, ending = _FILES[self.world]
+            raise InputError(f"{self.file}: is damaged, or not the released .{ending} file of {title}") from None
+
+
+def _crc(file: IO[bytes]) -> int:
+    """The CRC of all that is left in a file; the 255 MB of 3D Shapes take less than a second."""
+    found = 0
+    while block := file.read(1 << 20):
+        found = zlib.crc32(block, found)
+    return found
