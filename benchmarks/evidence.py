@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from alebrije import __version__, metrics, worlds
 from alebrije.models import Batch
 from alebrije.models.state_space import SSMVAE, SSMSlot, StateSpace
-from alebrije.train import checkpoints
+from alebrije.train import checkpoints, load_weights
 from alebrije.train.check import grouping_scores, prediction_errors
+from alebrije.train.checkpoint import step_of
 from alebrije.train.options import RunOptions
 from alebrije.train.plan import Plan, plan
 from alebrije.train.run import run_plan
@@ -66,6 +67,10 @@ def runs() -> dict[str, Callable[[], Plan]]:
         made[f"slots/slot-attention/{seed}"] = lambda s=seed: plan("slot-attention", world="clevr6", seed=s)  # type: ignore[misc]
         for model in ("beta-vae", "beta-tcvae"):
             made[f"neurons/{model}/{seed}"] = lambda m=model, s=seed: plan(m, preset_name="paper", seed=s)  # type: ignore[misc]
+    for seed in range(5):
+        made[f"neurons/annealed-vae/{seed}"] = lambda s=seed: plan(  # type: ignore[misc]
+            "annealed-vae", preset_name="paper", seed=s, settings={"steps": 60_000}
+        )
     return made
 
 
@@ -144,24 +149,20 @@ def painted(labels: Tensor) -> Tensor:
 
 def neurons(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[str, Any], Tensor]:
     """MIG, SNC and NK of 30,000 scenes, accuracies by factor, reconstructions, and what each neuron changes."""
-    world = worlds.get(made.world)
-    scenes = world.sample(30_000, seed=9)
-    images = world.render(scenes, made.size, device).images
-    codes = torch.cat([model(to_float(part)).vector for part in images.split(500)]).cpu()
-    factors = scenes.factors[:, 0]
-    varied = [index for index in range(factors.shape[1]) if len(factors[:, index].unique()) > 1]
-    alone = metrics.single_neuron_classification(codes, factors[:, varied])
-    without = metrics.neuron_knockout(codes, factors[:, varied])
+    images, factors, varied = _neuron_images(made, 30_000, device)
+    codes = _codes(model, images)
+    alone = metrics.single_neuron_classification(codes, factors)
+    without = metrics.neuron_knockout(codes, factors)
     accuracies = {
         "one neuron": alone.accuracy,
         "all neurons": without.full_accuracy,
         "all but one": without.knockout_accuracy,
     }
     found: dict[str, Any] = {
-        "MIG": metrics.mutual_information_gap(codes, factors[:, varied]).score,
+        "MIG": metrics.mutual_information_gap(codes, factors).score,
         "SNC": alone.score,
         "NK": without.score,
-        "factors": [scenes.vocabulary.names[index] for index in varied],
+        "factors": varied,
         "accuracy": {name: [round(float(each), 4) for each in values] for name, values in accuracies.items()},
     }
     rows = [to_float(images[:11]), model(to_float(images[:11])).reconstruction]
@@ -171,6 +172,36 @@ def neurons(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[st
         steps[:, neuron] = torch.linspace(-2.5, 2.5, 11, device=device)
         rows.append(model.decode(steps).expand(-1, 3, -1, -1))  # type: ignore[operator]
     return found, torch.stack(rows)
+
+
+def _neuron_images(made: Plan, count: int, device: torch.device) -> tuple[Tensor, Tensor, list[str]]:
+    """Images of scenes, the factors that vary in them [N, F], and the names of these."""
+    world = worlds.get(made.world)
+    scenes = world.sample(count, seed=9)
+    factors = scenes.factors[:, 0]
+    varied = [index for index in range(factors.shape[1]) if len(factors[:, index].unique()) > 1]
+    names = [scenes.vocabulary.names[index] for index in varied]
+    return world.render(scenes, made.size, device).images, factors[:, varied], names
+
+
+def _codes(model: nn.Module, images: Tensor) -> Tensor:
+    """The codes of images. [N, D]"""
+    return torch.cat([model(to_float(part)).vector for part in images.split(500)]).cpu()
+
+
+def neurons_over_training(made: Plan, folder: Path, device: torch.device) -> list[dict[str, Any]]:
+    """MIG, SNC and its accuracies on 10,000 images after each checkpoint that a run has kept."""
+    images, factors, _ = _neuron_images(made, 10_000, device)
+    model = made.new_model().to(device).eval()
+    rows = []
+    for checkpoint in checkpoints(folder):
+        load_weights(checkpoint, model)
+        codes = _codes(model, images)
+        alone = metrics.single_neuron_classification(codes, factors)
+        accuracy = [round(float(each), 4) for each in alone.accuracy]
+        mig = metrics.mutual_information_gap(codes, factors).score
+        rows.append({"step": step_of(checkpoint), "SNC": alone.score, "MIG": mig, "accuracy": accuracy})
+    return rows
 
 
 FINDERS = {"svib": imagination, "slots": grouping, "neurons": neurons}
@@ -210,7 +241,8 @@ def run(name: str, folder: Path, device: torch.device, steps: int | None) -> Non
             device=device,
             workers=torch.get_num_threads(),
             check_every=every,
-            save_every=max(every // 2, 1_000),
+            save_every=1_000 if name.startswith("neurons/annealed-vae") else max(every // 2, 1_000),
+            keep_every=5_000 if name.startswith("neurons/annealed-vae") else 0,
             log_every=100 if made.recipe.steps > 100_000 else 25,
             until=steps,
             step_progress=lambda step, of, speed, losses: (
@@ -223,6 +255,8 @@ def run(name: str, folder: Path, device: torch.device, steps: int | None) -> Non
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         found, rows = FINDERS[name.split("/")[0]](made, model, device)
+        if name.startswith("neurons/annealed-vae"):
+            found["over training"] = neurons_over_training(made, where, device)
     done = int(checkpoints(where)[-1].name.removeprefix("step-"))
     minutes = sum(line["seconds"] for line in history(where) if "seconds" in line) / 60
     machine = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
