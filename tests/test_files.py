@@ -24,6 +24,7 @@ CHECKED = {
     "data/checked_arrays.py": {"np.memmap"},
     "data/grids.py": {"zipfile.ZipFile", "h5py.File", "archive.open"},
     "data/svib.py": {"Image.open"},
+    "data/user_images.py": {"Image.open"},
     "files.py": {"os.open"},
     "instruments/neurons/images.py": {"zipfile.ZipFile"},
     "metrics/lpips.py": {"load_file", "torch.load", "zipfile.ZipFile"},

@@ -135,8 +135,8 @@ def write(name: str, text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(text)
 
 
-def save(name: str, array: np.ndarray) -> Callable[[Path], object]:
-    return lambda folder: Image.fromarray(array).save(folder / name)
+def save(name: str, array: np.ndarray, kind: str = "PNG") -> Callable[[Path], object]:
+    return lambda folder: Image.fromarray(array).save(folder / name, kind)
 
 
 def only_masks(folder: Path) -> None:
@@ -153,6 +153,8 @@ def only_masks(folder: Path) -> None:
         (save("images/2.png", IMAGES[0][:4]), "all images must have one size: 0.png is 8 x 8, and 2.png is 8 x 4"),
         (save("masks/2.png", MASKS[0][:4]), "2.png: is 8 x 4, and its image 2.png is 8 x 8"),
         (save("masks/2.png", IMAGES[0]), "2.png: is an image of colours (RGB); a mask has one label per pixel"),
+        (save("images/2.png", IMAGES[0], "EPS"), "2.png: is not an image that can be read"),
+        (save("images/2.png", IMAGES[0], "GIF"), "2.png: is not an image that can be read"),
         (write("images/2.png", "text"), "2.png: is not an image that can be read"),
         (write("other.csv", "image,a\n1,2\n"), ""),
         (write("attributes.csv", TABLE.replace("image", "picture")), "has no column 'image' with the names"),

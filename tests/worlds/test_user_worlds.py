@@ -116,7 +116,7 @@ def test_episodes_of_our_worlds_are_told_as_before(tmp_path: Path) -> None:
             assert "world contents" not in json.dumps(job.cell.inputs)
 
 
-@pytest.mark.parametrize(("code", "cells"), [("replace(worlds.get('rooms'), size=32)", 11), ("DOTS", 1)])
+@pytest.mark.parametrize(("code", "cells"), [("replace(worlds.get('rooms'), size=32)", 14), ("DOTS", 3)])
 def test_neurons_in_a_grid_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, cells: int) -> None:
     """Pairs of shape and size are held out where there are such."""
     page = (Path(__file__).parents[2] / "docs" / "add-a-world.md").read_text()

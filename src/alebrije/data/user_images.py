@@ -34,6 +34,7 @@ from alebrije.suggest import did_you_mean
 
 PREFIX = "data:"  # of a folder in the place of a world
 STORED = "user-images"  # the folder of images that came from memory
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")  # of Pillow; others could start programs
 _ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 _TABLES = (".csv", ".tsv", ".parquet")
 _NAME_COLUMNS = ("image", "file_name", "filename", "file", "path", "name", "id")
@@ -296,7 +297,7 @@ def _open(path: Path) -> Image.Image:
     with explain_read_errors(path):
         content = read_bytes(path, RECORDS)
     try:
-        image = Image.open(io.BytesIO(content))
+        image = Image.open(io.BytesIO(content), formats=_FORMATS)
         if image.width * image.height > _MOST_PIXELS:
             raise InputError(
                 f"{path}: is {image.width} x {image.height}, more than the {_MOST_PIXELS:,} pixels allowed"
