@@ -14,11 +14,12 @@ import pytest
 
 SOURCE = Path(str(files("alebrije")))
 MODULES = sorted(SOURCE.rglob("*.py"))
-HEAVY = {"torch", "numpy", "scipy", "sklearn", "pydantic", "matplotlib", "safetensors", "joblib"}
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "pydantic", "matplotlib", "safetensors", "joblib", "numba"}
 # the order of CONTRIBUTING.md: a module imports from its own room and from rooms before it
 ROOMS = ["encoding", "scenes", "render", "worlds", "data", "probes", "metrics", "models", "train", "adapters"]
 ROOMS += ["results", "scoring", "studies", "sheets", "report", "instruments", "evaluate", "demo", "cli", "__main__"]
-BASICS = ("arrays", "atomic", "checks", "errors", "files", "fingerprint", "imports", "kernels", "seeding", "suggest")
+BASICS = ("arrays", "atomic", "checks", "compiled", "errors", "files", "fingerprint", "imports", "kernels", "seeding")
+BASICS += ("suggest",)
 
 
 def packages_after(code: str) -> set[str]:
@@ -49,7 +50,7 @@ def test_help_is_light() -> None:
 def test_the_check_would_notice() -> None:
     loaded = packages_after("from alebrije import metrics")
     assert loaded >= {"torch", "numpy"}
-    assert "sklearn" not in loaded  # which takes a second, and most metrics do without
+    assert not loaded & {"sklearn", "numba"}  # each takes a good part of a second, and most metrics do without
 
 
 def test_the_installed_command_shows_its_help() -> None:
