@@ -5,12 +5,12 @@ import pytest
 import torch
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-from alebrije.metrics.dci import completeness, disentanglement
+from alebrije.metrics.dci import completeness
 from alebrije.probes import boost_trees, boosting
 
 
 def few_values(rows=1200, neurons=5, seed=0):
-    """Codes with at most 64 distinct values, so that binned thresholds are all there are."""
+    """Codes of 40 distinct values."""
     draw = np.random.default_rng(seed)
     codes = draw.integers(0, 40, (rows, neurons)).astype(float)
     noise = draw.normal(size=(3, rows)) * 8
@@ -25,7 +25,7 @@ def few_values(rows=1200, neurons=5, seed=0):
     return codes, targets
 
 
-def test_trees_agree_with_scikit_learn_if_all_thresholds_are_tried():
+def test_trees_agree_with_scikit_learn():
     codes, targets = few_values()
     trees = boost_trees(codes[:800], targets[:800].T, codes[800:])
     for column, target in enumerate(targets.T):
@@ -35,16 +35,84 @@ def test_trees_agree_with_scikit_learn_if_all_thresholds_are_tried():
 
 
 @pytest.mark.slow
-def test_splits_between_any_two_rows_give_the_scores_of_scikit_learn():
-    draw, counts = np.random.default_rng(0), (3, 6, 9)
-    targets = np.stack([draw.integers(0, count, 1000) for count in counts], 1)
-    codes = np.concatenate([targets / counts + 0.1 * draw.normal(size=(1000, 3)), draw.normal(size=(1000, 21))], 1)
-    theirs = [
-        GradientBoostingClassifier(random_state=0).fit(codes, column).feature_importances_ for column in targets.T
-    ]
-    ours = boost_trees(codes, targets.T, codes[:2]).importance
-    for measure in (disentanglement, completeness):
-        assert measure(ours) == pytest.approx(measure(np.stack(theirs, 1)), abs=0.01)
+def test_scores_of_scikit_learn_for_clean_codes_of_many_values():
+    differences = []
+    for seed in (0, 2):
+        draw = np.random.default_rng(seed)
+        target = draw.integers(0, 12, 600)
+        codes = draw.normal(size=(600, 10))
+        codes[:, 0] = target / 12 + 0.1 * codes[:, 0]
+        ours = boost_trees(codes, [target], codes[:2]).importance
+        theirs = GradientBoostingClassifier(random_state=0).fit(codes, target).feature_importances_
+        differences.append(completeness(ours) - completeness(theirs[:, None]))
+    assert abs(np.mean(differences)) < 0.004
+
+
+def best_split(codes, residual, rows):
+    """The largest decrease of the squared error by a split of some rows, and the rows that go left; by trying all."""
+    best = 0.0, rows
+    for column in codes.T:
+        values = np.unique(column[rows])
+        for middle in (values[1:] + values[:-1]) / 2:
+            left, right = residual[rows[column[rows] <= middle]], residual[rows[column[rows] > middle]]
+            gain = len(left) * len(right) / len(rows) * (left.mean() - right.mean()) ** 2
+            if gain > best[0] * (1 + 1e-7):
+                best = gain, rows[column[rows] <= middle]
+    return best
+
+
+@pytest.mark.parametrize("decimals", [9, 1, 0], ids=["distinct", "some ties", "few values"])
+def test_every_split_is_tried(decimals, monkeypatch):
+    monkeypatch.setattr(boosting, "ROUNDS", 1)
+    draw = np.random.default_rng(0)
+    codes = draw.normal(size=(150, 3)).round(decimals)
+    target = codes[:, 0] * codes[:, 1] + draw.normal(size=150)
+    target = (target - target.mean()) / target.std()
+    total, nodes = 0.0, [np.arange(150)]
+    for _ in range(3):
+        found = [(rows, *best_split(codes, target, rows)) for rows in nodes]
+        total += sum(gain for _, gain, _ in found)
+        nodes = [part for rows, _, left in found for part in (left, np.setdiff1d(rows, left)) if part.size]
+    means = np.empty(150)
+    for rows in nodes:
+        means[rows] = target[rows].mean()
+    trees = boost_trees(codes, [target], codes)
+    assert total == pytest.approx((target**2).sum() - ((target - means) ** 2).sum())
+    np.testing.assert_allclose(trees.predictions[:, 0], boosting.RATE * means, atol=1e-9)
+
+
+def test_order_and_scale_of_neurons_do_not_matter():
+    draw = np.random.default_rng(0)
+    codes = draw.normal(size=(200, 4)).round(1)
+    codes = np.c_[codes, codes[:, :2] * 2, codes[:, 3] > 0]  # ties between neurons
+    targets = [np.digitize(codes[:, 0], [-0.5, 0.5]), codes[:, 3] + draw.normal(size=200)]
+    order = draw.permutation(codes.shape[1])
+    plain, permuted = boost_trees(codes, targets, codes), boost_trees(codes[:, order], targets, codes[:, order])
+    same = [0, 4], [1, 5]  # neurons that nothing tells apart share their importance at random
+    for pair in same:
+        for trees, columns in ((plain, pair), (permuted, [order.tolist().index(neuron) for neuron in pair])):
+            trees.importance[columns] = trees.importance[columns].sum(0)
+    np.testing.assert_allclose(permuted.importance, plain.importance[order], rtol=1e-9)
+    np.testing.assert_array_equal(permuted.predictions, plain.predictions)
+    scaled = boost_trees(codes * 1e3, targets, codes * 1e3)
+    np.testing.assert_allclose(scaled.importance[[2, 3, 6]], plain.importance[[2, 3, 6]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_two_rows(dtype):
+    codes = np.array([[0, 1], [0, 3]], dtype=dtype)
+    trees = boost_trees(codes, [np.array([7, 9]), np.array([0.5, 1.5])], codes)
+    assert trees.importance.tolist() == [[0, 0], [1, 1]]
+    assert trees.predictions[:, 0].tolist() == [7, 9]
+    np.testing.assert_allclose(trees.predictions[:, 1], [0.5, 1.5], atol=1e-4)
+
+
+def test_neighbouring_floats_are_split():
+    low = np.array([1.0, 5e-324, -0.0])
+    codes = np.stack([low, np.nextafter(low, 2)] * 3)
+    truth = np.array([0, 1] * 3)
+    for column in codes.T:
+        assert (boost_trees(column[:, None], [truth], column[:, None]).predictions[:, 0] == truth).all()
 
 
 @pytest.mark.parametrize("rows", [155, 1203])
