@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
+import pytest
 import torch
 
 from alebrije import worlds
@@ -31,3 +33,13 @@ def test_torch_keeps_its_threads() -> None:
     before = torch.get_num_threads()
     contact_sheet("sprites", 1, size=8, seed=0)
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("name", "moving", "pictures"), [("moving", 3, 6), ("clevr3d", 0, 3)])
+def test_videos_move_and_views_stand_side_by_side(name: str, moving: int, pictures: int) -> None:
+    card = contact_sheet(name, 1, size=16).sections[0].cards[0]
+    first, second = card.rows
+    assert [bool(picture.rest) for picture in first] == [True] * moving + [False] * (len(first) - moving)
+    assert len(second) == pictures
+    png = base64.b64decode(first[0].uri.partition(",")[2])
+    assert (b"acTL" in png) == bool(moving)  # the chunk of an animated PNG

@@ -52,7 +52,7 @@ SMALLEST, LARGEST = 8, 1024  # pixels a side
 ALPHA, SIZE = 0.6, 128  # defaults
 ROWS, SHARD_BYTES = 512, 16 * 2**20  # limits of a shard, which is the most that a killed process can lose
 PIECE = 64  # rows that a process makes at a time: one block of the worlds' streams, so that no block is sampled twice
-SCENE_ARRAYS = ("factors", "present", "position", "rotation", "background", "camera", "lamps")
+SCENE_ARRAYS = ("factors", "present", "position", "rotation", "background", "camera", "lamps", "path", "cameras")
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"  # the last chunk
 SETTINGS = ".made.json"  # hidden, so that readers of an SVIB folder do not mistake it for an episode
 
@@ -120,12 +120,14 @@ class Dataset:
         return {"source_": episodes.source, "target_": episodes.target}
 
     def arrays(self, start: int, stop: int, device: str = "cpu", compiled: bool = False) -> Arrays:
-        """Rows `start` to `stop`: images, masks and the tensors of `Scenes`."""
+        """Rows `start` to `stop`: images, masks and the tensors of `Scenes`; of videos boxes and float16 flow, too."""
         world, arrays = worlds.get(self.world), {}
         for side, scenes in self.scenes(start, stop).items():
             frames = world.render(scenes, size=self.size, device=device, compile=compiled)
             arrays[f"{side}images"] = frames.images.cpu().numpy()
             arrays[f"{side}masks"] = frames.masks.cpu().numpy()
+            if frames.boxes is not None and frames.flow is not None:
+                arrays["boxes"], arrays["flow"] = frames.boxes.cpu().numpy(), frames.flow.half().cpu().numpy()
             arrays |= {f"{side}{name}": tensor.numpy() for name, tensor in scenes.tensors() if name in SCENE_ARRAYS}
         return arrays
 
@@ -300,6 +302,9 @@ def _write_svib(dataset: Dataset, n: int, folder: Path, maker: _Maker) -> None:
     vocabulary = worlds.get(dataset.world).vocabulary
     if not {"shape", "size"} <= set(vocabulary.names):
         raise InputError(f"SVIB's files need a shape and a size, which {dataset.world} does not have; use a cache")
+    first = worlds.get(dataset.world).sample(1)
+    if first.frames or first.views:
+        raise InputError(f"SVIB's files hold one image of a scene, and {dataset.world} has several; use a cache")
     _start_svib(folder, {"total": n, **dataset.settings}, dataset.sides)
     for start in range(0, n, maker.step):
         stop = min(start + maker.step, n)

@@ -14,6 +14,9 @@ from torch import Tensor
 class Frames:
     """Images of B scenes with their masks, pixel counts and depth.
 
+    Videos have an axis of T frames after B in every field, and `boxes` and `flow`; scenes that are seen by V cameras
+    have an axis of V views.
+
     `visible` counts the pixels that show an object, `total` those that would show it without the other objects.
     """
 
@@ -22,6 +25,8 @@ class Frames:
     visible: Tensor  # [B, N] int64
     total: Tensor  # [B, N] int64
     depth: Tensor | None = None  # [B, H, W] float32, distance along the viewing axis; None in flat worlds
+    boxes: Tensor | None = None  # [B, T, N, 4] float32: top, left, bottom, right of what is visible, in 0..1
+    flow: Tensor | None = None  # [B, T, 2, H, W] float32: x and y, from a pixel to where its point was a frame before
 
     def __len__(self) -> int:
         return len(self.images)

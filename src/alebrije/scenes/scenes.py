@@ -15,8 +15,8 @@ from alebrije.scenes.vocabulary import Vocabulary
 
 Index = int | slice | Tensor | Sequence[int]
 
-_PER_OBJECT = ("factors", "position", "rotation", "pixels")
-_COLUMNS = {"position": (2, 3), "pixels": (3,)}
+_PER_OBJECT = ("factors", "position", "rotation", "pixels", "path")
+_COLUMNS = {"position": (2, 3), "pixels": (3,), "path": (4,), "cameras": (3,)}
 _PER_SCENE = {"background": (), "camera": (3,), "lamps": (3, 3)}  # the shape after the first axis
 
 
@@ -67,8 +67,9 @@ def _integers(value: Any, name: str) -> Tensor:
 class Scenes:
     """B scenes of at most N objects with F factors each.
 
-    Slicing, concatenating and moving to a device only use the first axis, so `position` and `rotation` could get a time
-    axis, and `camera` a view axis, with a change to `check` alone.
+    A video is a scene whose objects have a `path`, and whose camera may move: T frames. Scenes that are seen from V
+    `cameras` have no path. In both, `position`, `rotation` and `camera` are those of the first frame or view, and
+    `at_once` gives all frames or views as scenes of their own.
 
     Positions are in the unit square, y up, in flat worlds, and in world units in solid ones, where the third coordinate
     is the height of the object's centre. Absent objects (`present` false) have factors 0 and position 0.
@@ -90,6 +91,8 @@ class Scenes:
     lamps: Tensor | None = None  # [B, 3, 3] float64: key, back, fill
     pixels: Tensor | None = None  # [B, N, 3] float64: column, row, depth as the released files record them
     names: tuple[str, ...] | None = None  # the released image_filename
+    path: Tensor | None = None  # [B, N, T, 4] float64: position and rotation in every frame
+    cameras: Tensor | None = None  # [B, T or V, 3] float64: the camera of every frame or view
 
     @classmethod
     def of(
@@ -105,6 +108,8 @@ class Scenes:
         lamps: Any = None,
         pixels: Any = None,
         names: Sequence[str] | None = None,
+        path: Any = None,
+        cameras: Any = None,
     ) -> Scenes:
         """Scenes from arrays or nested lists; by default objects are present, unrotated and on the first background."""
         indices = _integers(factors, "factors")
@@ -113,6 +118,7 @@ class Scenes:
             raise InputError(f"factors must have the shape {wanted} in {vocabulary.name}, not {list(indices.shape)}")
         count, objects = indices.shape[:2]
         given = {"rotation": rotation, "camera": camera, "lamps": lamps, "pixels": pixels}
+        given |= {"path": path, "cameras": cameras}
         real = {name: None if value is None else _tensor(value, name, torch.float64) for name, value in given.items()}
         real["position"] = _tensor(position, "position", torch.float64)
         if real["rotation"] is None:
@@ -137,7 +143,11 @@ class Scenes:
         """Raise an InputError if shapes do not fit, a number is not finite or a value is outside the vocabulary."""
         count, objects = self.factors.shape[:2]
         for name, tensor in self.tensors():
-            if name in _PER_SCENE:
+            if name == "cameras":
+                if tensor.ndim != 3 or tuple(tensor.shape) != (count, tensor.shape[1], 3) or not tensor.shape[1]:
+                    wanted = f"[{count}, frames or views, 3]"
+                    raise InputError(f"cameras must have the shape {wanted}, not {list(tensor.shape)}")
+            elif name in _PER_SCENE:
                 if tuple(tensor.shape) != (count, *_PER_SCENE[name]):
                     wanted = str([count, *_PER_SCENE[name]])
                     raise InputError(f"{name} must have the shape {wanted}, not {list(tensor.shape)}")
@@ -149,6 +159,7 @@ class Scenes:
                 raise InputError(f"{name} must have {wanted} columns, not the shape {list(tensor.shape)}")
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise InputError(f"{name} must be finite")
+        self._check_frames()
         if self.names is not None and len(self.names) != count:
             raise InputError(f"{count} scenes cannot have {len(self.names)} names")
         for axis, factor in enumerate(self.vocabulary):
@@ -158,6 +169,44 @@ class Scenes:
         grounds = len(self.vocabulary.background)
         if count and not 0 <= int(self.background.min()) <= int(self.background.max()) < grounds:
             raise InputError(f"background must lie in 0..{grounds - 1} in {self.vocabulary.name}")
+
+    def _check_frames(self) -> None:
+        """Raise an InputError unless path and cameras fit each other and the first frame."""
+        if self.path is not None:
+            if self.path.ndim != 4 or not self.path.shape[2] or self.position.shape[-1] != 3:
+                raise InputError(
+                    "path must have the shape [scenes, objects, frames, 4] in scenes of three coordinates, "
+                    f"not {list(self.path.shape)}"
+                )
+            if self.cameras is not None and self.cameras.shape[1] != self.path.shape[2]:
+                raise InputError(
+                    f"a path of {self.path.shape[2]} frames needs as many cameras, not {self.cameras.shape[1]}"
+                )
+        if self.cameras is not None and self.camera is None:
+            raise InputError("cameras need a camera, that of the first frame or view")
+
+    @property
+    def frames(self) -> int | None:
+        """The number of frames of a video; None for still scenes."""
+        return None if self.path is None else self.path.shape[2]
+
+    @property
+    def views(self) -> int | None:
+        """The number of cameras that see a still scene; None for videos and for scenes with one camera."""
+        return None if self.cameras is None or self.path is not None else self.cameras.shape[1]
+
+    def at_once(self) -> Scenes:
+        """All frames or views as scenes of their own, those of the first scene first; other scenes as they are."""
+        count = self.frames or self.views
+        if count is None:
+            return self
+        repeated: dict[str, Any] = {name: tensor.repeat_interleave(count, 0) for name, tensor in self.tensors()}
+        if self.path is not None:
+            poses = self.path.transpose(1, 2).flatten(0, 1)  # [B * T, N, 4]
+            repeated |= {"position": poses[..., :3].contiguous(), "rotation": poses[..., 3].contiguous()}
+        if self.cameras is not None:
+            repeated["camera"] = self.cameras.flatten(0, 1)
+        return replace(self, **repeated | {"path": None, "cameras": None, "pixels": None, "names": None})
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Name and tensor of every field that is set."""
@@ -236,15 +285,17 @@ class Scenes:
         first, most = batches[0], max(batch.objects for batch in batches)
         if any(batch.vocabulary != first.vocabulary for batch in batches):
             raise InputError("scenes of different vocabularies cannot be concatenated")
-        for item in ("camera", "lamps"):
+        for item in ("camera", "lamps", "path", "cameras"):
             if len({getattr(batch, item) is None for batch in batches}) > 1:
                 raise InputError(f"scenes with {item} and scenes without cannot be concatenated")
         if len({batch.position.shape[2:] for batch in batches}) > 1:
             raise InputError("scenes with two and with three coordinates cannot be concatenated")
+        if len({(batch.frames, batch.views) for batch in batches}) > 1:
+            raise InputError("scenes with different numbers of frames or views cannot be concatenated")
         padded = [batch.padded(most) for batch in batches]
         common = [name for name, _ in first.tensors() if all(getattr(batch, name) is not None for batch in batches)]
         joined: dict[str, Any] = {name: torch.cat([getattr(batch, name) for batch in padded]) for name in common}
-        for item in ("camera", "lamps", "pixels"):
+        for item in ("camera", "lamps", "pixels", "path", "cameras"):
             joined.setdefault(item, None)
         named = all(batch.names is not None for batch in batches)
         joined["names"] = tuple(name for batch in batches for name in batch.names or ()) if named else None

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from matplotlib.colors import hsv_to_rgb
 from torch import Tensor
 
 from alebrije import data, worlds
+from alebrije.arrays import Bytes
 from alebrije.data.datasets import SETTINGS, SIZE, SPLITS, Dataset, datasets_for, scenes_from_arrays
 from alebrije.errors import InputError
 from alebrije.scenes import Scenes, Vocabulary, rule
@@ -20,6 +23,7 @@ from alebrije.scenes.rules import Move, Rule, Update
 from alebrije.sheets.sheet import Card, Line, Picture, Sheet, SheetSection, colored_mask, picture_of
 
 _WHOSE = {"self": "its own", "other": "the other's"}
+_STILLS = 6  # frames of a video that are shown side by side
 _MASKS = "In a mask, each object has the colour and number of its line of text."
 _SWAPPED = "Sprites are shown in their true colours; in the files red and blue are exchanged, as released."
 
@@ -30,8 +34,9 @@ class SceneImages:
 
     label: str
     scenes: Scenes
-    images: Tensor  # [B, 3, H, W] uint8
-    masks: Tensor | None  # [B, H, W] uint8
+    images: Tensor  # [B, 3, H, W] uint8; videos and views [B, T, 3, H, W]
+    masks: Tensor | None  # [B, H, W] uint8; videos and views [B, T, H, W]
+    flow: Tensor | None = None  # [B, T, 2, H, W] of videos
 
 
 @contextmanager
@@ -188,14 +193,18 @@ def _sides(arrays: dict[str, Any], world: str) -> list[SceneImages]:
         scenes, (images, masks) = scenes_from_arrays(arrays, world, prefix), _images_and_masks(arrays, prefix)
         if len(images) != len(scenes):
             raise InputError(f"there are {len(images)} {prefix}images but {len(scenes)} scenes")
-        sides.append(SceneImages(prefix.removesuffix("_") or "image", scenes, images, masks))
+        if (scenes.frames or scenes.views) != (images.shape[1] if images.ndim == 5 else None):
+            raise InputError(f"{prefix}images do not have as many frames or views as the scenes")
+        flow = torch.from_numpy(arrays["flow"]).float() if scenes.frames and "flow" in arrays else None
+        sides.append(SceneImages(prefix.removesuffix("_") or "image", scenes, images, masks, flow))
     return sides
 
 
 def _images_and_masks(arrays: dict[str, Any], prefix: str) -> tuple[Tensor, Tensor]:
-    """The images [B, 3, H, W] and masks [B, H, W] of a dataset."""
+    """The images [B, 3, H, W] and masks [B, H, W] of a dataset, with another axis after B for videos and views."""
     tensors = []
-    for name, axes in (("images", 4), ("masks", 3)):
+    more = f"{prefix}path" in arrays or f"{prefix}cameras" in arrays
+    for name, axes in (("images", 4 + more), ("masks", 3 + more)):
         array = arrays.get(prefix + name)
         if array is None or array.dtype != "uint8" or array.ndim != axes:
             raise InputError(f"{prefix}{name} must be a uint8 array with {axes} dimensions")
@@ -220,10 +229,43 @@ def _scene_card(sides: Sequence[SceneImages], row: int, title: str) -> Card:
     lines = _lines(scenes, sides[1].scenes if len(sides) > 1 else None, row)
     if len(background) > 1:
         title = f"{title}, on {background.values[int(scenes.background[row])]}"
-    return Card(title, (tuple(pictures),), lines)
+    return Card(title, _rows(sides[0], row) or (tuple(pictures),), lines)
+
+
+def _rows(side: SceneImages, row: int) -> tuple[tuple[Picture, ...], ...]:
+    """The pictures of a video or of several views; nothing for a still scene from one side."""
+    if side.images.ndim != 5:
+        return ()
+    objects = "; ".join(_objects_in_words(side.scenes, row))
+    images = [picture_of(image) for image in side.images[row]]
+    masks = [] if side.masks is None else [colored_mask(mask) for mask in side.masks[row]]
+    if side.scenes.views:
+        seen = tuple(Picture(f"view {n}", image, f"view {n}: {objects}") for n, image in enumerate(images, 1))
+        return (seen, tuple(Picture("mask", mask, f"mask of view {n}") for n, mask in enumerate(masks, 1)))
+    moving = [_video("video", images, objects)] + ([_video("mask", masks, "masks")] if masks else [])
+    if side.flow is not None:
+        moving.append(_video("flow", [colored_flow(flow) for flow in side.flow[row]], "backward flow"))
+    shown = torch.linspace(0, len(images) - 1, min(_STILLS, len(images))).round().long().tolist()
+    stills = tuple(Picture(f"frame {at + 1}", images[at], f"frame {at + 1}") for at in shown)
+    return (tuple(moving), stills)
+
+
+def _video(label: str, frames: Sequence[Bytes], alt: str) -> Picture:
+    return Picture(label, frames[0], f"{label}: {alt}", rest=tuple(frames[1:]))
+
+
+def colored_flow(flow: Tensor) -> Bytes:
+    """Flow [2, H, W] as a picture [H, W, 3]: the hue is its direction, the saturation its length. Rest is white."""
+    x, y = flow.double().numpy()
+    hue = (np.arctan2(y, x) / np.pi + 1) / 2
+    diagonal = float(np.hypot(*flow.shape[1:]))
+    saturation = np.minimum(1.0, np.hypot(x, y) * 50 / diagonal)
+    return (hsv_to_rgb(np.stack([hue, saturation, np.ones_like(hue)], -1)) * 255).round().astype(np.uint8)
 
 
 def _picture_and_mask(side: SceneImages, row: int) -> list[Picture]:
+    if side.images.ndim == 5:
+        return []
     objects = "; ".join(_objects_in_words(side.scenes, row))
     image = side.images[row].flip(0) if _is_swapped(side.scenes.vocabulary) else side.images[row]
     pictures = [Picture(side.label, picture_of(image), f"{side.label}: {objects}")]

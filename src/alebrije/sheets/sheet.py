@@ -47,18 +47,25 @@ _NUMBERED_FROM = 64  # pixels; on smaller masks a number would hide the object
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture [H, W, 3] with a label above, a note below, and alternative text."""
+    """A picture [H, W, 3] with a label above, a note below, and alternative text; on a page it may move."""
 
     label: str
     pixels: Bytes
     alt: str
     note: str = ""
+    rest: tuple[Bytes, ...] = ()  # the other frames of a video
+    milliseconds: float = 1000 / 12  # per frame
 
     @property
     def uri(self) -> str:
-        """The picture as a PNG in a data URI."""
+        """The picture as a PNG in a data URI; a video as an animated PNG."""
         buffer = io.BytesIO()
-        Image.fromarray(np.ascontiguousarray(self.pixels)).save(buffer, "PNG")
+        first, *others = (Image.fromarray(np.ascontiguousarray(each)) for each in (self.pixels, *self.rest))
+        if others:
+            times = [self.milliseconds] * len(others) + [1_000]  # the last frame stays for a moment
+            first.save(buffer, "PNG", save_all=True, append_images=others, duration=times, loop=0)
+        else:
+            first.save(buffer, "PNG")
         return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 

@@ -254,6 +254,7 @@ def plan(
         raise InputError(f"{record.title} learns from a world here, so alpha has no meaning; it belongs to tasks")
     if (seed := whole_number("seed", seed)) >= MAX_SEED:
         raise InputError(f"seed must be less than {MAX_SEED:,}, not {seed}")
+    get_world(world).require_images(record.title)
     changes = dict(settings or {})
     size = whole_number("size", parse_setting("size", changes.pop("size", chosen.size), int), least=1)
     model_settings, recipe_settings = _sorted_settings(record, changes)

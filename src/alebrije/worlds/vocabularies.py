@@ -67,6 +67,17 @@ def _fractions(*colors: tuple[int, int, int]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(channel / 255 for channel in color) for color in colors)
 
 
+# The shapes that stand on a base, at CLEVR's sizes, so that ten fit into a scene.
+MOVING_TEXTURED = Vocabulary(
+    "moving-textured",
+    (
+        Factor("shape", CLEVRTEX["shape"].values, CLEVRTEX["shape"].codes),
+        Factor("size", ("small", "large"), (0.5, 0.9)),
+        CLEVRTEX["material"],
+    ),
+    background=CLEVRTEX.background,
+)
+
 # CLEVR's own colours and sizes, for scenes of many objects. Colours are linear light, as in CLEVR.
 _MANY = (
     Factor(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -21,9 +21,11 @@ from alebrije.scenes import Scenes, Vocabulary
 from alebrije.scenes.grid import combinations_at
 from alebrije.suggest import did_you_mean
 from alebrije.worlds.samplers import Crowd, Grid, Sampler, SolidPairs, SpritePairs
+from alebrije.worlds.scripted import Scripted
 from alebrije.worlds.streams import SAMPLE, check_combinations, sample_stream
 from alebrije.worlds.threads import in_threads
-from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, DSPRITES, ROOMS, SPRITES
+from alebrije.worlds.videos import Around, Collisions
+from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, DSPRITES, MOVING_TEXTURED, ROOMS, SPRITES
 
 Painter = Callable[..., Frames]
 Progress = Callable[[int, int], object]  # called with (done, total)
@@ -52,6 +54,7 @@ class World:
     size: int  # default pixels per side of its images, not necessarily the published size
     memory: int = 64  # approximate bytes per pixel while rendering
     looks: tuple[str, ...] = ()  # options that `render` passes on to the painter
+    shows: Literal["images", "videos", "views"] = "images"  # one image of a scene, its frames, or several views
 
     def sample(
         self,
@@ -82,6 +85,12 @@ class World:
     def whole(self) -> int | None:
         """The number of scenes in a world of all combinations, such as dsprites; None for endless worlds."""
         return self.vocabulary.size if isinstance(self.sampler, Grid) else None
+
+    def require_images(self, who: str) -> None:
+        """Raise an InputError if a scene has several images: frames of a video, or views."""
+        if self.shows != "images":
+            others = ", ".join(world.name for world in _WORLDS.values() if world.shows == "images")
+            raise InputError(f"{who} needs single images, and {self.name} has {self.shows}; worlds of images: {others}")
 
     def grid(self, indices: Any) -> Scenes:
         """The scenes of dSprites or rooms at these indices of the original file, last factor fastest.
@@ -124,7 +133,8 @@ class World:
             raise InputError(f"the renderer of {self.name} has no option {unknown[0]!r}; {known}")
         target = usable_device(device)
         side = self.size if size is None else whole_number("size", size, least=1)
-        step = _part_size(len(scenes), self._batch_size(target, side), _threads(target, compile))
+        pictures = scenes.frames or scenes.views or 1  # of each scene
+        step = _part_size(len(scenes), max(1, self._batch_size(target, side) // pictures), _threads(target, compile))
         parts = [scenes[begin : begin + step] for begin in range(0, max(len(scenes), 1), step)]
         frames = []
         with fusing() if compile else nullcontext():
@@ -200,6 +210,12 @@ def _paint_rooms(scenes: Scenes, **look: Any) -> Frames:
     return render_rooms(scenes, **look)
 
 
+def _paint_frames(scenes: Scenes, **look: Any) -> Frames:
+    from alebrije.render.video import render_frames
+
+    return render_frames(scenes, **look)
+
+
 def _clevr_many(name: str, most: int) -> World:
     # CLEVR requires 200 pixels of 320 x 240. Our square images have the same field of view in width, so the same part
     # of an object's surface is 200 x (128 / 320)^2 = 32 pixels at 128 x 128.
@@ -209,6 +225,11 @@ def _clevr_many(name: str, most: int) -> World:
 def _coat(name: str, correlated: bool) -> World:
     sampler = Crowd(COAT, 3, 6, size=240, least=200, corner=3.5, correlated=correlated)
     return World(name, COAT, sampler, _paint_solid, 128, memory=192)
+
+
+def _clevr3d() -> World:
+    sampler = Around(Crowd(CLEVR_MANY, 3, 6, size=128, least=32))
+    return World("clevr3d", CLEVR_MANY, sampler, _paint_frames, 64, memory=192, shows="views")
 
 
 _WORLDS = {
@@ -223,15 +244,28 @@ _WORLDS = {
         _clevr_many("clevr10", most=10),
         _coat("coat", correlated=False),
         _coat("coat-correlated", correlated=True),
+        World("moving", CLEVR_MANY, Collisions(CLEVR_MANY), _paint_frames, 64, memory=192, shows="videos"),
+        World(
+            "moving-textured",
+            MOVING_TEXTURED,
+            Collisions(MOVING_TEXTURED, shell=True),
+            _paint_frames,
+            64,
+            memory=1024,
+            shows="videos",
+        ),
+        World("scripted", CLEVR_MANY, Scripted(CLEVR_MANY), _paint_frames, 64, memory=192, shows="videos"),
+        _clevr3d(),
     )
 }
 
 
 def names() -> tuple[str, ...]:
-    """The names of all worlds: the five, then the variants of CLEVR with many objects.
+    """The names of all worlds: the five, the variants of CLEVR with many objects, then videos and several views.
 
     >>> names()
-    ('sprites', 'clevr', 'clevrtex', 'dsprites', 'rooms', 'clevr6', 'clevr10', 'coat', 'coat-correlated')
+    ('sprites', 'clevr', 'clevrtex', 'dsprites', 'rooms', 'clevr6', 'clevr10', 'coat', 'coat-correlated', 'moving',
+     'moving-textured', 'scripted', 'clevr3d')
     """
     return tuple(_WORLDS)
 
@@ -244,6 +278,8 @@ def get(name: str) -> World:
     - `clevr6`, `clevr10`: CLEVR's own scenes, of 3 to 6 or to 10 objects.
     - `coat`, `coat-correlated`: COAT's training scenes, of 3 to 6 objects on grounds of five colours; in the correlated
       world all objects of a scene share colour and material and stand close together.
+    - `moving`, `moving-textured`, `scripted`: videos like MOVi-A, MOVi-C and CATER.
+    - `clevr3d`: CLEVR's scenes from three sides.
 
     A world of your own is `package.module:object`, where the object is a `World`.
 

@@ -33,6 +33,7 @@ class Corpus:
     @classmethod
     def of(cls, world: str, images: int, pixels: int) -> Corpus:
         """The corpus of a world; an InputError if its scenes have a single object."""
+        worlds.get(world).require_images("grouping")
         if worlds.get(world).sample(1, seed=SEED).objects < 2:
             raise InputError(
                 f"grouping needs several objects per scene, and {world} has one; try sprites, clevr6 or clevr10"
