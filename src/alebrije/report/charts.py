@@ -28,6 +28,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 HATCHES = ("", "////", "....", "xxxx")
 WIDTH = 4.7  # inches: readable on a phone
+_CHARACTER = 0.08  # inches, the width of a character of a tick label
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "font.family": ["DejaVu Sans"],
@@ -189,10 +190,17 @@ def lines(
 
 
 def heat_map(
-    values: npt.NDArray[np.float64], rows: Sequence[Any], columns: Sequence[Any], y_label: str, x_label: str, name: str
+    values: npt.NDArray[np.float64],
+    rows: Sequence[Any],
+    columns: Sequence[Any],
+    y_label: str,
+    x_label: str,
+    name: str,
+    framed: npt.NDArray[np.bool_] | None = None,
 ) -> Figure:
-    """A grid of numbers [R, C] as colours with the numbers written in; NaN stays empty."""
+    """A grid of numbers [R, C] as colours with the numbers written in; NaN stays empty. Some may be framed."""
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
     count = max(len(rows), len(columns))
     side = min(0.6, max(0.3, 3.6 / count))
@@ -220,7 +228,11 @@ def heat_map(
             axes.text(
                 column, row, _brief(value), ha="center", va="center", fontsize=size, color=INK if bright else "white"
             )
-    axes.set_xticks(range(len(columns)), [str(one) for one in columns])
+        if framed is not None and framed[row, column]:
+            corner = (column - 0.46, row - 0.46)
+            axes.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=ACCENT, linewidth=1.8))
+    too_wide = max((len(str(one)) for one in columns), default=0) * _CHARACTER > side
+    axes.set_xticks(range(len(columns)), [str(one) for one in columns], rotation=90 if too_wide else 0)
     axes.set_yticks(range(len(rows)), [str(one) for one in rows])
     axes.tick_params(length=0)
     for spine in axes.spines.values():
@@ -238,8 +250,13 @@ def hinton_figure(
     factor_names: Sequence[str],
     neuron_names: Sequence[str],
     full: float,
+    strongest: Sequence[int] = (),
 ) -> Figure:
-    """Squares as large as the information [L, F] of each neuron about each factor, the aligned ones outlined."""
+    """Squares as large as the information [L, F] of each neuron about each factor, the aligned ones outlined.
+
+    The neuron with the most information about a factor is dashed if another one is aligned. Where it has the most
+    information about several factors, its column is shaded.
+    """
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -253,12 +270,15 @@ def hinton_figure(
         edge = math.sqrt(min(share, 1.0)) * 0.9
         if edge > 0.02:
             axes.add_patch(Rectangle((neuron - edge / 2, factor - edge / 2), edge, edge, color=INK, linewidth=0))
-    for factor, neuron in enumerate(alignment):
-        if neuron < 0:
-            continue
-        axes.add_patch(
-            Rectangle((neuron - 0.47, factor - 0.47), 0.94, 0.94, fill=False, edgecolor=ACCENT, linewidth=1.8)
-        )
+    for neuron in {one for one in strongest if one >= 0 and list(strongest).count(one) > 1}:
+        axes.axvspan(neuron - 0.5, neuron + 0.5, color=COLORS[4], alpha=0.28, linewidth=0, zorder=0)
+    for chosen, edge_color, dash in ((strongest, COLORS[0], (0, (2, 1.4))), (alignment, ACCENT, "-")):
+        for factor, neuron in enumerate(chosen):
+            if neuron >= 0 and (chosen is alignment or neuron not in alignment[factor : factor + 1]):
+                corner = (neuron - 0.47, factor - 0.47)
+                axes.add_patch(
+                    Rectangle(corner, 0.94, 0.94, fill=False, edgecolor=edge_color, linestyle=dash, linewidth=1.8)
+                )
     small = 8 if columns <= 12 else 6
     axes.set_xticks(range(columns), neuron_names, fontsize=small, rotation=0 if columns <= 12 else 90)
     axes.set_yticks(range(rows), factor_names, fontsize=8)

@@ -12,6 +12,7 @@ from alebrije.results import Estimate
 from alebrije.results.compare import SIZE
 from alebrije.results.estimates import difference, includes_zero
 from alebrije.results.formats import visible
+from alebrije.results.published import Published
 
 _MOST_ROWS = 1_500
 _ROUNDING = 1e-7  # smaller standard errors are rounding
@@ -99,6 +100,12 @@ def estimate_entry(found: Estimate | None, small_print: str = "") -> Entry:
     if shown.standard_error is not None and shown.standard_error < _ROUNDING:
         shown = replace(shown, standard_error=0.0)
     return Entry(str(shown), float(found.value), tuple(small))
+
+
+def compared_entry(found: Estimate | None, theirs: Published | None, small_print: str = "") -> Entry:
+    """A score with its interval and the published number below."""
+    mine = estimate_entry(found, small_print)
+    return mine if theirs is None else replace(mine, small=(*mine.small, f"published {theirs.estimate}"))
 
 
 def _beside(finding: Finding, ours: Estimate, theirs: Sequence[Any]) -> tuple[list[Entry], list[str]]:

@@ -94,7 +94,7 @@ def published_for(labels: Mapping[str, Any], metric: str) -> list[Published]:
         if _normalise(metric) in map(_normalise, link.metrics):
             ours = {column: _our_label(link, column, labels) for column in link.columns}
             if _labels_suffice(link, ours, labels):
-                matches += _convert_all(link, (row for row in published(link.table) if _row_matches(link, row, ours)))
+                matches += _convert_all(link, (row for row in _rows_of(link) if _row_matches(row, ours)))
     return matches
 
 
@@ -118,7 +118,7 @@ def published_models(labels: Mapping[str, Any], metric: str) -> list[Published]:
         known_metric = _normalise(metric) in map(_normalise, link.metrics)
         if known_metric and "model" in link.columns and all(needed):
             notes = _protocol_differences(link, labels, ours)
-            numbers = _convert_all(link, (row for row in published(link.table) if _row_matches(link, row, ours)))
+            numbers = _convert_all(link, (row for row in _rows_of(link) if _row_matches(row, ours)))
             found += [replace(number, notes=(*number.notes, *notes)) for number in numbers]
     return found
 
@@ -149,11 +149,19 @@ def _labels_suffice(link: Link, ours: Mapping[str, Any], labels: Mapping[str, An
     )
 
 
-def _row_matches(link: Link, row: PublishedRow, ours: Mapping[str, Any]) -> bool:
+def _rows_of(link: Link) -> tuple[PublishedRow, ...]:
+    """The rows that a link is about."""
+    return _rows_with(link.table, tuple(link.only.items()))
+
+
+@cache
+def _rows_with(table: str, cells: tuple[tuple[str, str], ...]) -> tuple[PublishedRow, ...]:
+    return tuple(row for row in published(table) if dict(cells).items() <= row.items())
+
+
+def _row_matches(row: PublishedRow, ours: Mapping[str, Any]) -> bool:
     """Whether a row matches our labels; a missing label and an empty cell match everything."""
-    return link.only.items() <= row.items() and all(
-        label is None or row[column] is None or _same(label, row[column]) for column, label in ours.items()
-    )
+    return all(label is None or row[column] is None or _same(label, row[column]) for column, label in ours.items())
 
 
 def _our_label(link: Link, column: str, labels: Mapping[str, Any]) -> Any:

@@ -36,6 +36,22 @@ _GRIDS = ("dsprites", "3dshapes", "mpi3d")
 _NEURON_METRICS = ("SNC", "NK", "MIG", "SAP", "IRS", "DCI-D", "DCI-C", "DCI-I", "MED")
 _VARIED = tuple(f"{metric} {over}" for metric in ("MIG", "SAP", "DCI-C", "DCI-I") for over in OVER_TWO)
 _PAIRS = ("0-0", "5-2", "2-1", "3-1", "3-2", "7-3", "0-3", "7-1", "1-4", "0-5", "1-3", "1-1", "0-2")  # size, shape
+FACTORS: Mapping[str, str] = {  # our name of a factor -> theirs
+    "position x": "x",
+    "position y": "y",
+    "scale": "size",
+    "size": "size",
+    "orientation": "orient",
+    "shape": "shape",
+    "floor hue": "floor h",
+    "wall hue": "wall h",
+    "object hue": "obj h",
+    "color": "obj h",
+    "horizontal": "hor",
+    "vertical": "vert",
+    "camera height": "cam he",
+    "background": "bg h",
+}
 _FACTORS = ("x", "y", "size", "orient", "shape", "floor h", "wall h", "obj h", "hor", "vert", "cam he", "bg h")
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
@@ -312,6 +328,10 @@ LINKS: tuple[Link, ...] = (
     *(replace(_MEAN_OVER_FACTORS, ours={"test_set": splits}) for splits in ("one split", "5 splits")),
     _BOTH_RIGHT,
     *(replace(_BOTH_RIGHT, metrics=(f"{h} both",), only={"head": h, "factor": "both"}) for h in ("SNC", "linear")),
+    *(
+        replace(_BOTH_RIGHT, metrics=(f"{ours} of each factor",), only={"head": theirs})
+        for ours, theirs in (("SNC", "SNC"), ("linear", "linear"), ("knockout", "NK1"), ("MLP", "MLP"))
+    ),
     *_OVER_SHAPE_AND_SIZE,
     _GENERALISATION,
     _PREDICTION,

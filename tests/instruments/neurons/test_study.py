@@ -85,7 +85,7 @@ class TestReferences:
 
     def test_every_cell_exists_once(self, references: dict[str, list[Result]]) -> None:
         for results in references.values():
-            assert len(results) == 1 + 1 + len(SETTINGS) * len(FEATURES) + 3
+            assert len(results) == 2 + 1 + len(SETTINGS) * len(FEATURES) + 3
             assert {result.cell.labels["size"] for result in results} == {"tiny"}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from alebrije.instruments.neurons.generalisation import ACCURACY
 from alebrije.instruments.neurons.values import METRICS
+from alebrije.instruments.neurons.variants import PRODUCT, VARIANTS, variant
 from alebrije.results import Cell, Result, Value
 from alebrije.results.canonical_json import digest
 from alebrije.results.cells import ScoreInterval
@@ -23,7 +24,6 @@ FEWEST = 4  # points; three have no interval
 _VERSION = 1
 _ALL_WORLDS = "all"
 _PRODUCTS = ("SNC", "NK")  # the paper multiplies these over shape and size before it correlates them
-_SHAPE_AND_SIZE = ("shape", "scale", "size")
 
 Key = tuple[Any, ...]  # world, model, seed, and a digest of the model, since models may share a name
 Point = Mapping[str, Any]
@@ -35,7 +35,8 @@ def correlation_jobs(results: Sequence[Result]) -> list[Job]:
     A point is a model with a training seed in a world. If metrics and generalisation have different seeds, it is a
     model averaged over its seeds. References are left out: any metric looks good if the truth only has to beat noise.
     SNC and NK are multiplied over shape and size, as in the paper; their means over all factors are correlated as
-    `SNC of all factors` and `NK of all factors`.
+    `SNC of all factors` and `NK of all factors`. Metrics with a score for each factor are also correlated as their
+    product and their mean over shape and size (the paper's Table 6).
     """
     own = [result for result in results if not _is_reference(result)]
     metrics = {_key(result): result for result in own if set(result.values) & set(METRICS)}
@@ -81,33 +82,33 @@ def correlation(points: Sequence[Point]) -> dict[str, Value]:
 
 @dataclass(frozen=True)
 class _Predictor:
-    """A metric that may predict generalisation, or its product over shape and size."""
+    """A metric that may predict generalisation, or a variant of it over shape and size alone."""
 
     name: str
     metric: str
-    product: bool = False
+    variant: str | None = None
 
     def score(self, result: Result) -> float | None:
         """Its score in a result; None if there is none."""
+        if self.variant is not None:
+            return variant(result.values, self.variant)
         value = result.values.get(self.metric)
-        if value is None or value.score is None:
-            return None
-        if not self.product:
-            return value.score
-        per_factor = value.details.get("per_factor")
-        if not isinstance(per_factor, dict):
-            return None
-        parts = [per_factor[name] for name in _SHAPE_AND_SIZE if name in per_factor]
-        return None if len(parts) < 2 or None in parts else math.prod(max(0.0, part) for part in parts)
+        return None if value is None else value.score
 
 
 def _predictors(results: Sequence[Result]) -> Iterator[_Predictor]:
     names = {name for result in results for name in result.values}
     for name in METRICS:
-        if name in names:
-            yield _Predictor(name, name, product=name in _PRODUCTS)
-            if name in _PRODUCTS:
-                yield _Predictor(f"{name} of all factors", name)
+        if name not in names:
+            continue
+        if name in _PRODUCTS:
+            yield _Predictor(name, name, f"{name} {PRODUCT}")
+            yield _Predictor(f"{name} of all factors", name)
+        else:
+            yield _Predictor(name, name)
+            over_two = [each for each, (metric, _) in VARIANTS.items() if metric == name]
+            known = [each for each in over_two if any(variant(result.values, each) is not None for result in results)]
+            yield from (_Predictor(each, name, each) for each in known)
 
 
 def _points(

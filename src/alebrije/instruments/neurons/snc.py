@@ -73,17 +73,20 @@ def hinton_details(codes: Floats, factors: Integers, alignment: Sequence[int]) -
     """The numbers of a Hinton diagram: the information [L][F] of neurons about factors, in nats, and the alignment.
 
     If there are many neurons, the aligned and the most informative ones are kept. `neurons` are their indices among
-    all neurons, and `alignment` has the index of each factor's neuron among those kept.
+    all neurons. `alignment` has the index of each factor's neuron among those kept, and `strongest` that of the neuron
+    with the most information about the factor, which metrics without an alignment would choose.
     """
     classes = np.stack([np.unique(column, return_inverse=True)[1] for column in factors.T], 1)
     information = information_matrix(codes, classes, bins=20)
-    kept, aligned = np.arange(len(information)), [neuron for neuron in alignment if neuron >= 0]
+    kept, strongest = np.arange(len(information)), information.argmax(0)
+    chosen = dict.fromkeys([*(neuron for neuron in alignment if neuron >= 0), *strongest.tolist()])
     if len(kept) > SHOWN:
-        strongest = [neuron for neuron in np.argsort(-information.max(1), kind="stable") if neuron not in aligned]
-        kept = np.sort(np.array([*aligned, *strongest])[: max(SHOWN, len(aligned))])
+        others = [neuron for neuron in np.argsort(-information.max(1), kind="stable") if neuron not in chosen]
+        kept = np.sort(np.array([*chosen, *others])[: max(SHOWN, len(chosen))])
     return {
         "information": information[kept].tolist(),
         "alignment": np.where(np.less(alignment, 0), -1, np.searchsorted(kept, alignment)).tolist(),
+        "strongest": np.searchsorted(kept, strongest).tolist(),
         "neurons": kept.tolist(),
         "entropies": [entropy(np.bincount(column)) for column in classes.T],
     }
