@@ -40,7 +40,7 @@ class Study:
     worlds: tuple[str, ...] = ()
     """Worlds to test on; by default those of the size."""
     rules: tuple[str, ...] = ()
-    """For imagination: rules such as S-A and M-NA."""
+    """For imagination: rules such as S-A and M-NA, or `analysis` for the sixteen of its rule analysis."""
     alphas: tuple[float, ...] = ()
     """For imagination: shares of the non-core combinations that training shows."""
     seeds: int | None = None

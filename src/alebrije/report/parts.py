@@ -93,6 +93,7 @@ class Chart:
     title: str
     words: str
     draw: Callable[[], Figure]
+    wide: bool = False  # whether it takes the whole width of the page
 
     def figure(self) -> Figure:
         """Draw the figure."""
@@ -121,7 +122,8 @@ class Gallery:
         from matplotlib.patches import Rectangle
 
         side, label = 1.0, 0.22  # inches
-        width, height = self.columns * (side + 0.08), len(self.strips) * (side + label + 0.1) + 0.3
+        margin = 0.2 if any(strip.title for strip in self.strips) else 0.0
+        width, height = margin + self.columns * (side + 0.08), len(self.strips) * (side + label + 0.1) + 0.3
         with styled():
             figure = Figure(figsize=(width, height))
             axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0), aspect="equal")
@@ -129,8 +131,10 @@ class Gallery:
             axes.text(width / 2, 0.16, short(self.title, int(9 * width)), ha="center", va="center", fontsize=9)
             for row, strip in enumerate(self.strips):
                 top = 0.3 + row * (side + label + 0.1) + label
+                axes.text(0.1, top + side / 2, short(strip.title, 18), fontsize=6.5, rotation=90, ha="center",
+                          va="center")  # fmt: skip
                 for column, picture in enumerate(strip.pictures):
-                    left = column * (side + 0.08) + 0.04
+                    left = margin + column * (side + 0.08) + 0.04
                     sign = {"wrong": "✕ ", "right": "✓ ", "": ""}[picture.mark]
                     color = ACCENT if picture.mark == "wrong" else INK
                     name = sign + short(picture.label, 17)

@@ -54,6 +54,11 @@ FACTORS: Mapping[str, str] = {  # our name of a factor -> theirs
 }
 _FACTORS = ("x", "y", "size", "orient", "shape", "floor h", "wall h", "obj h", "hor", "vert", "cam he", "bg h")
 
+_READ_FACTORS = (
+    *(f"{factor} of object {number}" for factor in ("shape", "size", "material") for number in (1, 2)),
+    "material of the background",
+)
+
 TABLES: Mapping[str, Mapping[str, Column]] = {
     "coat": {
         "model": _words("pixels", "autoencoder", "beta-TCVAE", "slot-attention", "iodine", "moco-v2"),
@@ -88,6 +93,19 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "metric": _words("lpips", "mse_ood"),
         "value": _number(0),
         "source": _words("Table 8", "Table 9", "Table 10", "Table 11"),
+    },
+    "svib_means": {
+        "environment": _words("dsprites", "clevr", "clevrtex"),
+        "alpha": _number(0, 1),
+        "model": _words("I2I-CNN", "I2I-ViT", "SSM-VAE", "SSM-Slot", "Oracle"),
+        "lpips": _number(0),
+        "source": _words("Table 1"),
+    },
+    "svib_factors": {
+        "environment": _words("clevrtex"),
+        "factor": _words(*_READ_FACTORS),
+        "accuracy": _PERCENT,
+        "source": _words("Table 5"),
     },
     "slots": {"finding": _words(), "value": _number(0), "source": _words("Section 4.1", "Figure 5")},
     "disentanglement": {
@@ -143,6 +161,8 @@ PAPERS: Mapping[str, str] = {
     "coat": _COAT,
     "tre": _COAT,
     "svib": _SVIB,
+    "svib_means": _SVIB,
+    "svib_factors": _SVIB,
     "slots": _SLOTS,
     "disentanglement": _NEURONS,
     "compositional_generalisation": _NEURONS,
@@ -208,9 +228,37 @@ _SVIB_ERROR = Link(
     needs=("environment", "task", "alpha", "model"),
     only={"metric": "mse_ood"},
     # "oracle" alone is our reference; a head of ours predicts its images
-    words={"environment": {"sprites": "dsprites"}, "model": {"svib-oracle": "Oracle", "oracle": "the reference"}},
+    words={
+        "environment": {"sprites": "dsprites"},
+        "model": {"svib-oracle": "Oracle", "oracle": "the reference"},
+        "task": {"ShAASh": "S-A", "NShAASh": "S-NA", "MMix2": "M-A", "MNMix2": "M-NA"},  # names in the analysis
+    },
     assumes=_PIXELS,
     unit="squared error, summed over the channels and pixels of an image of 128 pixels a side",
+)
+_SVIB_MEAN = replace(
+    _SVIB_ERROR,
+    table="svib_means",
+    metrics=("mean lpips over rules",),
+    columns={name: column for name, column in _SVIB_ERROR.columns.items() if name != "task"},
+    needs=("environment", "alpha", "model"),
+    value="lpips",
+    only={},
+    unit="as printed, images of 128 pixels a side",
+)
+_READ_FACTOR = tuple(
+    Link(
+        "svib_factors",
+        (factor,),
+        {"environment": ("environment", "world")},
+        needs=("environment",),
+        only={"factor": factor},
+        value="accuracy",
+        assumes=_PIXELS,
+        notes=("the paper gives neither the number of images nor the training of the network",),
+        **_FRACTION,
+    )
+    for factor in _READ_FACTORS
 )
 _NEURON_SCORE = Link(
     "disentanglement",
@@ -317,6 +365,8 @@ LINKS: tuple[Link, ...] = (
         only={"metric": "lpips"},
         unit="as printed, images of 128 pixels a side",
     ),
+    _SVIB_MEAN,
+    *_READ_FACTOR,
     _NEURON_SCORE,
     replace(
         _NEURON_SCORE,

@@ -1,6 +1,7 @@
 """Imagination: can a model predict the next scene for new combinations? SVIB (Kim et al. 2023)."""
 
 from alebrije.instruments.imagination.alphas import OVER_ALPHAS, alpha_jobs
+from alebrije.instruments.imagination.scene_reader import ACCURACIES
 from alebrije.instruments.imagination.section import section
 from alebrije.instruments.imagination.study import jobs
 from alebrije.instruments.imagination.values import METRICS, SKILL
@@ -12,7 +13,7 @@ INSTRUMENT = Instrument(
     title="Imagination",
     question="Can a model predict the next frame for combinations it never saw?",
     cites="Kim et al. 2023",
-    metrics=(*METRICS, *OVER_ALPHAS),
+    metrics=(*METRICS, *OVER_ALPHAS, *ACCURACIES),
     jobs=jobs,
     verdict=judge,
     rule=RULE,

@@ -21,9 +21,13 @@ from alebrije.instruments.imagination.examination import Examination, episode_pl
 from alebrije.instruments.imagination.head import HeadSettings
 from alebrije.instruments.imagination.images import Corpus, Subset
 from alebrije.instruments.imagination.reader import ReaderSettings
+from alebrije.instruments.imagination.scene_reader import ACCURACIES as SCENE_ACCURACIES
+from alebrije.instruments.imagination.scene_reader import LABEL, SceneReaderSettings, reader_values
 from alebrije.instruments.imagination.values import ACCURACIES, ERRORS, METRICS, compute_values, metric_inputs
 from alebrije.models import get as get_model
 from alebrije.results import Cell
+from alebrije.results.cells import Label
+from alebrije.scenes.rules import ANALYSIS_RULES
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
 from alebrije.studies.model import Model, TrainedModel
@@ -33,6 +37,8 @@ from alebrije.train.plan import Plan, plan
 
 SVIB_MODELS = ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle")
 RULES = ("S-A", "M-A", "S-NA", "M-NA")
+ANALYSIS = "analysis"  # in a request: the sixteen rules of the analysis (Figures 15 and 16)
+_WITH_CAMERA = ("clevr", "clevrtex")
 PROTOCOL = 1  # raised when values change for a reason that no other version records
 
 
@@ -50,11 +56,13 @@ class Size:
     counts: Mapping[Subset, int]  # episodes
     head: HeadSettings
     reader: Mapping[str, int]  # settings of the reader
+    scene_reader: Mapping[str, int]  # settings of the network that reads whole scenes, of `scene_worlds`
     rules: tuple[str, ...] = RULES[:1]
     trained: tuple[str, ...] = ()  # unless the request names models
     references: tuple[str, ...] = ()
     training_images: int | None = None  # episodes; None: as in the preset of the model
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the plans, beyond the preset
+    scene_worlds: tuple[str, ...] = ("clevrtex",)  # none: only if its values are requested by name
 
 
 SIZES: Mapping[SizeName, Size] = {
@@ -66,6 +74,7 @@ SIZES: Mapping[SizeName, Size] = {
         HeadSettings(30_000, batch=256, points=512, rate=2e-3, checks=30, width=192, hidden=128, layers=3,
                      components=512),
         {"scenes": 32_768, "epochs": 20, "channels": 32},
+        {"scenes": 64_000, "test_scenes": 8000, "epochs": 40, "channels": 64, "pixels": 128},
         rules=RULES,
         trained=SVIB_MODELS,
     ),
@@ -76,6 +85,7 @@ SIZES: Mapping[SizeName, Size] = {
         {"train": 8192, "validation": 256, "known": 512, "test": 512},
         HeadSettings(3000, batch=64, points=128, rate=5e-3, checks=15, width=96, components=512),
         {"scenes": 4096, "epochs": 8},
+        {"scenes": 4096, "test_scenes": 1024, "epochs": 20, "channels": 32, "pixels": 64},
         trained=SVIB_MODELS,
         references=tuple(REFERENCES),
     ),
@@ -86,19 +96,50 @@ SIZES: Mapping[SizeName, Size] = {
         {"train": 2048, "validation": 256, "known": 256, "test": 256},
         HeadSettings(),
         {"scenes": 2048, "epochs": 8},
+        {"scenes": 512, "test_scenes": 256, "epochs": 20, "channels": 16, "pixels": 32},
         references=tuple(REFERENCES),
         training_images=512,
+        scene_worlds=(),
     ),
 }  # fmt: skip
 
 
 def jobs(folder: ResultFolder, request: Request) -> list[Job]:
-    """A cell for each model, world, rule, alpha and seed."""
+    """A cell for each model, world, rule, alpha and seed, and one for each world whose whole scenes are read."""
+    readers = [_reader_job(folder, request, settings) for settings in scene_readers(request)]
     wanted = tuple(name for name in METRICS if _wants(request, name))
     if not wanted:
-        return []
+        return readers
     _check_alphas(request)
-    return [_job(folder, request, each) for each in examinations(folder, request, wanted)]
+    return [*(_job(folder, request, each) for each in examinations(folder, request, wanted)), *readers]
+
+
+def scene_readers(request: Request) -> list[SceneReaderSettings]:
+    """The networks that read whole scenes: if a value of theirs is requested by name, or nothing else is.
+
+    They are about worlds, so a request of models has none. Only worlds with a camera have a nearer object.
+    """
+    size = SIZES[request.size]
+    named = bool(request.metrics) and any(map(request.wants, SCENE_ACCURACIES))
+    if request.only_loaded or not (named or not (request.metrics or request.models)):
+        return []
+    default = size.scene_worlds or (("clevrtex",) if named else ())
+    chosen = [world for world in request.worlds or default if world in _WITH_CAMERA]
+    if named and not chosen:
+        raise InputError(f"whole scenes are read in worlds with a camera; add --worlds {' or '.join(_WITH_CAMERA)}")
+    chosen = chosen if named else [world for world in chosen if world in size.scene_worlds]
+    return [SceneReaderSettings(world, **size.scene_reader) for world in chosen]
+
+
+def _reader_job(folder: ResultFolder, request: Request, settings: SceneReaderSettings) -> Job:
+    labels: dict[str, Label] = {
+        "size": request.size,
+        "world": settings.world,
+        "pixels": settings.pixels,
+        "reader": LABEL,
+    }
+    cell = Cell(study="imagination", labels=labels, inputs={"reader": settings.settings, "protocol": PROTOCOL})
+    return Job(cell, partial(reader_values, folder, settings, request.device), None, settings.pixels)
 
 
 def _wants(request: Request, name: str) -> bool:
@@ -125,7 +166,7 @@ def examinations(folder: ResultFolder, request: Request, wanted: tuple[str, ...]
     corpora = [
         Corpus(world, rule, alpha, size.pixels)
         for world in request.worlds or size.worlds
-        for rule in request.rules or size.rules
+        for rule in _rules(request) or size.rules
         for alpha in request.alphas or size.alphas
     ]
     seeds = request.training_seeds(1)
@@ -151,17 +192,24 @@ def examinations(folder: ResultFolder, request: Request, wanted: tuple[str, ...]
             yield _examination(request, wanted, corpus, model, own.seed)
 
 
+def _rules(request: Request) -> tuple[str, ...]:
+    """The requested rules; `analysis` is all of the analysis, kind by kind."""
+    of_analysis = tuple(rule for kind in ANALYSIS_RULES.values() for rule in kind)
+    found = (each for rule in request.rules for each in (of_analysis if rule == ANALYSIS else (rule,)))
+    return tuple(dict.fromkeys(found))
+
+
 def _check_own_task(request: Request, model: Model, own: Corpus) -> None:
     """Raise an InputError if the request excludes the task that a model was trained on; warn about other tasks."""
-    rule, alpha = own.rule, own.alpha
+    rule, alpha, rules = own.rule, own.alpha, _rules(request)
     name, trained = model.labels["model"], f"{own.world} {rule} at alpha {alpha:g}"
-    asked = ((own.world, request.worlds), (rule, request.rules), (alpha, request.alphas))
+    asked = ((own.world, request.worlds), (rule, rules), (alpha, request.alphas))
     if any(among and each not in among for each, among in asked):
         raise InputError(
             f"{name} was trained on {trained} and predicts nothing else; leave out --worlds, --rules and --alphas, or "
             f"include {own.world}, {rule} and {alpha:g}"
         )
-    tasks = dict.fromkeys(product(request.worlds or (own.world,), request.rules or (rule,), request.alphas or (alpha,)))
+    tasks = dict.fromkeys(product(request.worlds or (own.world,), rules or (rule,), request.alphas or (alpha,)))
     others = [task for task in tasks if task != (own.world, rule, alpha)]
     if others:
         skipped = ", ".join(f"{'' if w == own.world else f'{w} '}{r} at {a:g}" for w, r, a in others)
