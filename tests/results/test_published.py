@@ -25,6 +25,8 @@ COUNTS = {
     "metric_toy_models": 6,
     "metric_variants": 324,
     "single_runs": 4265,
+    "svib_means": 45,
+    "svib_factors": 7,
 }
 
 
@@ -82,6 +84,19 @@ class TestTables:
             assert any(link.only.items() <= row.items() for row in published(link.table)), link
         for table, rows, _ in NOTES:
             assert any(rows.items() <= row.items() for row in published(table))
+
+
+def test_table_1_of_svib_is_the_mean_over_its_tasks() -> None:
+    """Table 1 averages Tables 8 to 10 over the four rules, to one unit of the last digit."""
+    apart = []
+    for row in published("svib_means"):
+        each = [
+            float(one["value"] or 0) for one in published("svib")
+            if one["metric"] == "lpips" and all(one[name] == row[name] for name in ("environment", "alpha", "model"))
+        ]  # fmt: skip
+        assert len(each) == 4
+        apart += [row] if abs(sum(each) / 4 - float(row["lpips"] or 0)) > 0.0001 else []
+    assert apart == []
 
 
 SVIB = {"model": "i2i-vit", "world": "sprites", "rule": "S-A", "alpha": 0.6}

@@ -241,6 +241,7 @@ _SVIB_MEAN = replace(
     table="svib_means",
     metrics=("mean lpips over rules",),
     columns={name: column for name, column in _SVIB_ERROR.columns.items() if name != "task"},
+    words={name: words for name, words in _SVIB_ERROR.words.items() if name != "task"},
     needs=("environment", "alpha", "model"),
     value="lpips",
     only={},
