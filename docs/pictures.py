@@ -1,6 +1,6 @@
 """Make the pictures of the documentation: parts of reports, and all worlds. `make pictures` runs it; needs Chromium.
 
-    python docs/pictures.py [worlds] [report] [figures]
+    python docs/pictures.py [worlds] [rules] [report] [figures]
 
 The report is `out/demo/report.html`, which `make demo` writes.
 """
@@ -89,6 +89,16 @@ def worlds_picture() -> None:
     picture.save(DOCS / "worlds.jpg", quality=88, optimize=True)
 
 
+def rules_picture() -> None:
+    """The sixteen rules of SVIB's analysis as causal graphs, with text as text to keep the file small."""
+    from alebrije.instruments.imagination.rule_graphs import rule_charts
+    from alebrije.report.charts import as_inline_svg, laid_out
+    from alebrije.scenes.rules import ANALYSIS_RULES
+
+    (chart,) = rule_charts(rule for kind in ANALYSIS_RULES.values() for rule in kind)
+    (DOCS / "pictures" / "rules.svg").write_text(as_inline_svg(laid_out(chart.figure())))
+
+
 def report_pictures() -> None:
     """Parts of the report of the demo, as palette images to keep them small."""
     from tests.report.devtools import Browser, find_browser
@@ -118,7 +128,7 @@ def figure_pictures() -> None:
             shutil.copyfile(Path(folder) / f"{figure}.svg", DOCS / "pictures" / f"{page}.svg")
 
 
-MAKERS = {"worlds": worlds_picture, "report": report_pictures, "figures": figure_pictures}
+MAKERS = {"worlds": worlds_picture, "rules": rules_picture, "report": report_pictures, "figures": figure_pictures}
 
 if __name__ == "__main__":
     for maker in sys.argv[1:] or MAKERS:
