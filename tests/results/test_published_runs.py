@@ -232,6 +232,16 @@ class TestSingleRuns:
         (mean,) = published_for(labels | {"test_set": "5 splits"}, "MLP mean")
         assert (mean.value, mean.source) == (0.771, "Table 2")
 
+    def test_mtd_reads_by_itself(self) -> None:
+        labels = {"model": "mtd", "world": "rooms", "test_set": "size 0, shape 0"}
+        (both,) = published_for(labels, "MLP both")
+        each = {str(one.row["factor"]): one for one in published_for(labels, "MLP of each factor")}
+        assert both.source == each["both"].source == "Table 46"
+        assert set(each) == {*COUNTS["3dshapes"], "both"}
+        assert any("MTD itself" in note for note in both.notes)
+        vae = published_for(labels | {"model": "beta-vae"}, "MLP of each factor")
+        assert {one.row["head"] for one in vae} == {"MLP"}
+
 
 class TestTable8:
     def test_the_rows_over_all_factors_are_table_7(self) -> None:

@@ -315,6 +315,8 @@ _BOTH_RIGHT = Link(
     run="run",
     **_FRACTION,
 )
+_READ_BY_MTD = replace(_BOTH_RIGHT, notes=("read by MTD itself, which is trained with all labels, and not by a head",))
+_MTD_ROWS = (("MLP both", {"head": "model", "factor": "both"}), ("MLP of each factor", {"head": "model"}))
 _OVER_SHAPE_AND_SIZE = tuple(
     Link(
         "metric_variants",
@@ -383,6 +385,7 @@ LINKS: tuple[Link, ...] = (
         replace(_BOTH_RIGHT, metrics=(f"{ours} of each factor",), only={"head": theirs})
         for ours, theirs in (("SNC", "SNC"), ("linear", "linear"), ("knockout", "NK1"), ("MLP", "MLP"))
     ),
+    *(replace(_READ_BY_MTD, metrics=(metric,), only=only) for metric, only in _MTD_ROWS),
     *_OVER_SHAPE_AND_SIZE,
     _GENERALISATION,
     _PREDICTION,
