@@ -10,9 +10,11 @@ import pytest
 
 from alebrije.instruments import sections_of
 from alebrije.instruments.neurons import summary_jobs
+from alebrije.instruments.neurons.correlation import CORRELATION
 from alebrije.instruments.neurons.correlation_charts import points_of
 from alebrije.instruments.neurons.generalisation import ACCURACY
 from alebrije.instruments.neurons.snc import hinton_details
+from alebrije.instruments.neurons.variants import variant_jobs
 from alebrije.metrics import align_neurons
 from alebrije.report.findings import Findings, read_findings
 from alebrije.report.parts import ReportTable, Section
@@ -155,3 +157,20 @@ def test_charts_of_correlations(section: Section) -> None:
         (chart,) = [chart for chart in section.charts if chart.name == f"neurons-{name}"]
         assert chart.figure().axes
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("stored", [[1.0], "text", 3.0, {"shape": "much"}, {"shape": None}, []])
+def test_details_of_another_form_are_left_out(tmp_path: Path, stored: object) -> None:
+    """Files may come from elsewhere; the report never fails because of one."""
+    folder = ResultFolder(tmp_path).ready()
+    details = {"per_factor": stored, "per test set": [stored, stored], "information": stored, "strongest": stored}
+    details |= {"alignment": stored, "factor_names": stored, "neurons": stored, "importance": stored}
+    values = {name: Value(score=0.5, details=details) for name in ("SNC", "NK", "MIG", "DCI-C")}
+    for model in MODELS:
+        put(folder, model, values)
+        put(folder, model, {"MLP mean": Value(score=0.5, details=details)}, test_set="2 splits")
+        put(folder, model, {CORRELATION: Value(score=0.5, details={"points": stored})}, predictor="MIG", scope="all")
+    assert variant_jobs(list(folder.store.all())) == []
+    (found,) = sections_of(read_findings(folder))
+    for chart in found.charts:
+        assert chart.figure().axes

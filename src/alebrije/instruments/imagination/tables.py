@@ -92,7 +92,7 @@ def _read_factors(findings: Sequence[Finding]) -> ReportTable | None:
     rows = tuple(
         (
             Entry(visible(str(finding.get("world", "")))),
-            Entry(f"{finding.get('pixels')}", float(finding.get("pixels", 0))),
+            Entry(visible(str(finding.get("pixels", "")))),
             *(compared_entry(finding.known(name), finding.one_published(name)) for name in shown),
         )
         for finding in own

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -108,14 +107,16 @@ def _compared(points: Points) -> list[Chart]:
 
 def points_of(findings: Sequence[Finding]) -> list[Points]:
     """The points of each scope at which every metric is known, if there are enough; no variants of metrics."""
-    scopes: dict[str, dict[str, dict[tuple[Any, ...], tuple[float, float]]]] = {}
+    scopes: dict[str, dict[str, dict[tuple[str, ...], tuple[float, float]]]] = {}
     for finding in findings:
         predictor, points = str(finding.get("predictor")), finding.detail("points", CORRELATION)
         if predictor in METRICS and predictor not in _ACCURACIES and isinstance(points, list):
             own = scopes.setdefault(str(finding.get("scope")), {})
             own[predictor] = {
-                tuple(point.get(name) for name in ("world", "model", "seed")): (point["metric"], point["accuracy"])
+                tuple(str(point.get(name)) for name in ("world", "model", "seed")): (point["metric"], point["accuracy"])
                 for point in points
+                if isinstance(point, Mapping)
+                and all(isinstance(point.get(name), (int, float)) for name in ("metric", "accuracy"))
             }
     found = []
     for scope, metrics in scopes.items():

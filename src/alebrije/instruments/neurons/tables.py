@@ -123,7 +123,7 @@ def _accuracy_table(name: str, title: str, findings: Sequence[Finding]) -> Repor
     """A row for each model, test set and head, a column for each factor and one for shape and size together."""
     rows: list[tuple[Entry, ...]] = []
     notes: dict[str, int] = {}
-    factors = dict.fromkeys(name for f in findings for name in (f.detail("per_factor", *MEANS.values()) or {}))
+    factors = dict.fromkeys(name for finding in findings for name in _factors(finding, *MEANS.values()))
     for finding in findings:
         for head in HEADS:
             if finding.known(MEANS[head]) is not None:
@@ -146,8 +146,9 @@ def _factor_entry(
     finding: Finding, head: Head, factor: str, published: Mapping[str, Published], notes: dict[str, int]
 ) -> Entry:
     """The accuracy of one factor: the mean over seeds and test sets, and its range over test sets."""
-    values = [value.details.get("per_factor", {}).get(factor) for value in finding.values(MEANS[head])]
-    known = [Estimate(float(value)) for value in values if isinstance(value, float)]
+    stored = [value.details.get("per_factor") for value in finding.values(MEANS[head])]
+    values = [each.get(factor) for each in stored if isinstance(each, Mapping)]
+    known = [Estimate(float(value)) for value in values if isinstance(value, (int, float))]
     if not known:
         return Entry("")
     over = _range(finding, head, factor)
@@ -156,13 +157,21 @@ def _factor_entry(
     )
 
 
+def _factors(finding: Finding, *metrics: str) -> list[str]:
+    """The factors with a stored accuracy."""
+    stored = finding.detail("per_factor", *metrics)
+    return [str(name) for name in stored] if isinstance(stored, Mapping) else []
+
+
 def _range(finding: Finding, head: Head, factor: str) -> str:
     """The smallest and the largest accuracy over the test sets of one training; empty for one test set."""
-    names = list(finding.detail("per_factor", MEANS[head]) or {})
-    each = finding.detail("per test set", MEANS[head])
-    if not isinstance(each, list) or len(each) < 2 or factor not in names:
+    names, each = _factors(finding, MEANS[head]), finding.detail("per test set", MEANS[head])
+    rows = [row for row in each if isinstance(row, list) and len(row) == len(names)] if isinstance(each, list) else []
+    if len(rows) < 2 or factor not in names:
         return ""
-    numbers = [row[names.index(factor)] for row in each]
+    numbers = [float(row[names.index(factor)]) for row in rows if isinstance(row[names.index(factor)], (int, float))]
+    if not numbers:
+        return ""
     return f"{format_number(min(numbers))} to {format_number(max(numbers))} over {len(numbers)} splits"
 
 

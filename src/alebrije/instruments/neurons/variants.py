@@ -83,9 +83,9 @@ def _parts(values: Mapping[str, Value], name: str) -> dict[str, float]:
     if metric == "DCI-C":
         per_factor = _completeness(value.details.get("importance"), list(per_factor))
     size = next((each for each in _SIZES if each in per_factor), None)
-    if size is None or per_factor[size] is None or per_factor.get("shape") is None:
-        return {}
-    return {"size": float(per_factor[size]), "shape": float(per_factor["shape"])}
+    parts = {"size": per_factor.get(size or ""), "shape": per_factor.get("shape")}
+    known = {name: float(part) for name, part in parts.items() if isinstance(part, (int, float))}
+    return known if len(known) == len(parts) else {}
 
 
 def _completeness(importance: Any, names: Sequence[str]) -> dict[str, float]:
