@@ -12,7 +12,8 @@ from alebrije.metrics import catalog
 from alebrije.models import catalog as models
 from alebrije.results import published, published_for
 from alebrije.results.published import parse_table
-from alebrije.results.published_tables import LINKS, NOTES, PAPERS, TABLES
+from alebrije.results.published_notes import NOTES
+from alebrije.results.published_tables import LINKS, PAPERS, TABLES
 
 COUNTS = {
     "coat": 12,

@@ -15,7 +15,8 @@ from typing import Any
 
 from alebrije.errors import InputError
 from alebrije.results.estimates import Estimate, t_quantile
-from alebrije.results.published_tables import LINKS, NOTES, PAPERS, TABLES, Column, Link
+from alebrije.results.published_notes import NOTES
+from alebrije.results.published_tables import LINKS, PAPERS, TABLES, Column, Link
 from alebrije.suggest import did_you_mean
 
 PublishedCell = str | float | None

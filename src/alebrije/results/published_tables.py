@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from alebrije.results.published_runs import NOTES_ON_RUNS, OVER_TWO
+from alebrije.results.published_runs import OVER_TWO
 
 
 @dataclass(frozen=True)
@@ -406,55 +406,4 @@ LINKS: tuple[Link, ...] = (
         metrics=("pearson(PSNR, its transpose)",),
         only={"finding": "pearson(PSNR grid; its transpose)"},
     ),
-)
-
-# known doubts about a number: the table, the rows, and the reason
-NOTES: tuple[tuple[str, Mapping[str, str | float], str], ...] = (
-    (
-        "disentanglement",
-        {"dataset": "3dshapes", "metric": "SNC"},
-        "seems to be adjusted for a chance of 1/20 in size, orientation and shape, which have 8, 15 and 4 values",
-    ),
-    (
-        "disentanglement",
-        {"dataset": "mpi3d", "metric": "SNC"},
-        "seems to be adjusted for a chance of 1/33 in camera height and background, which have 3 values each",
-    ),
-    *(
-        ("disentanglement", {"metric": metric}, f"its spread looks like that of {other}, by the runs of Tables 9 to 26")
-        for metric, other in (("MLP", "NK"), ("NK", "MLP"))
-    ),
-    ("disentanglement", {"metric": "MLP"}, "a plain accuracy, though the caption says that chance was subtracted"),
-    ("disentanglement", {"metric": "linear"}, "a plain accuracy, though the caption says that chance was subtracted"),
-    (
-        "disentanglement",
-        {"metric": "MED"},
-        "neither with normalised columns nor the mean of D, C and I: that gives pure noise more than some values",
-    ),
-    (
-        "disentanglement",
-        {"dataset": "dsprites", "model": "WeakDE", "metric": "DCI-I"},
-        "below the accuracy of guessing, so it may not be a plain accuracy",
-    ),
-    (
-        "disentanglement",
-        {"dataset": "dsprites", "model": "WeakDE", "source": "Table 2"},
-        "disagrees with the tables of single runs in the paper's appendix",
-    ),
-    (
-        "compositional_generalisation",
-        {"setting": "normal test set", "feature": "both"},
-        "but for MTD, the mean over all factors of Tables 9 to 26, and no joint accuracy of shape and size",
-    ),
-    (
-        "compositional_generalisation",
-        {"feature": "shape"},
-        "the columns of shape and size look swapped compared with the paper's appendix",
-    ),
-    (
-        "compositional_generalisation",
-        {"feature": "size"},
-        "the columns of shape and size look swapped compared with the paper's appendix",
-    ),
-    *NOTES_ON_RUNS,
 )
