@@ -100,12 +100,18 @@ def test_everything_that_decides_the_images_is_in_the_address(
 
 def test_the_code_counts_that_samples_and_renders() -> None:
     package = Path(machine_cache.__file__).parents[1]
-    counted = {
-        path.relative_to(package).as_posix() for pattern in machine_cache._CODE for path in package.glob(pattern)
-    }
+    counted = {path.relative_to(package).as_posix() for path in machine_cache._code_files(package)}
     assert counted > {"render/rays.py", "worlds/samplers.py", "scenes/placement.py", "instruments/analogy/images.py"}
     assert "instruments/imagination/reader.py" in counted
     assert any(name.startswith("render/assets/") for name in counted)
+
+
+def test_compiled_code_does_not_count(tmp_path: Path) -> None:
+    for name in ("rays.py", "__pycache__/rays.cpython-311.pyc", "__pycache__/rays.trace-20.py311.1.nbc"):
+        path = tmp_path / "render" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert [path.name for path in machine_cache._code_files(tmp_path)] == ["rays.py"]
 
 
 def test_images_of_a_user_world_stay_in_the_result_folder(tmp_path: Path, kept: Path, render: Render) -> None:

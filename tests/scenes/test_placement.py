@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alebrije.errors import InputError
-from alebrije.scenes.placement import place_apart, place_at_once
+from alebrije.scenes.placement import ground_axes, place_apart, place_at_once, place_in_turn
 
 CAMERA = np.array([7.48113, -6.50764, 5.34367])
 
@@ -142,3 +142,43 @@ def test_what_does_not_fit_is_said_in_a_sentence() -> None:
         place_apart(generator, [[1.0, 1.0]], [[0.0, 0.0, 9.0]])
     with pytest.raises(InputError, match="present must have the shape of sizes"):
         place_apart(generator, [[1.0, 1.0]], [CAMERA], present=[[True]])
+
+
+def placed_in_turn(
+    generator: np.random.Generator, radii: np.ndarray, corner: float, spread: float
+) -> np.ndarray | None:
+    """The rules of `place_in_turn` for one scene, seen from the default camera; None without room."""
+    away = -CAMERA[:2] / np.hypot(*CAMERA[:2])
+    placed: list[np.ndarray] = []
+    for radius in radii:
+        for _ in range(50):
+            uniform = generator.random(2)
+            xy = 3 * (2 * uniform - 1)
+            if placed and spread < 6:
+                low, high = np.maximum(placed[0] - spread, -3), np.minimum(placed[0] + spread, 3)
+                xy = low + uniform * (high - low)
+            steps = [xy - other for other in placed]
+            views = [abs(step @ axis) for step in steps for axis in (away, (away[1], -away[0]))]
+            near = any(np.hypot(*step) - radius - r < 0.25 for step, r in zip(steps, radii, strict=False))
+            if not (near or any(view < 0.4 for view in views) or (placed and abs(xy.sum()) > corner)):
+                placed.append(xy)
+                break
+        else:
+            return None
+    return np.array(placed)
+
+
+@pytest.mark.parametrize(("corner", "spread"), [(3.5, np.inf), (9.0, 2.0)])
+def test_objects_are_placed_in_turn(corner: float, spread: float) -> None:
+    axes, found = ground_axes(CAMERA[None], 1), []
+    for seed in range(40):
+        radii = np.random.default_rng(seed).choice([0.35, 0.7], 7)
+        ours, alive = place_in_turn(
+            np.random.default_rng(seed), radii[None], axes, np.ones((1, 7), bool), 3.0, spread, 0.25, 0.4, corner, 50
+        )
+        theirs = placed_in_turn(np.random.default_rng(seed), radii, corner, spread)
+        assert alive[0] == (theirs is not None)
+        if theirs is not None:
+            np.testing.assert_allclose(ours[0], theirs, rtol=0, atol=1e-12)
+        found.append(alive[0])
+    assert 0 < sum(found) < 40

@@ -244,10 +244,15 @@ def _address(settings: Mapping[str, Any], device: str) -> tuple[str, dict[str, A
 def _code() -> str:
     """A digest of the code and the assets that decide the images of worlds."""
     package, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted({path for pattern in _CODE for path in package.glob(pattern)}):
-        if path.is_file() and path.suffix != ".pyc":
-            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + read_bytes(path, GIB))
+    for path in _code_files(package):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + read_bytes(path, GIB))
     return digest.hexdigest()[:_KEY]
+
+
+def _code_files(package: Path) -> list[Path]:
+    """The files of `_CODE`, without what Python and numba compile from them."""
+    found = {path for pattern in _CODE for path in package.glob(pattern)}
+    return sorted(path for path in found if path.is_file() and path.parent.name != "__pycache__")
 
 
 def _size_and_time(path: Path) -> tuple[int, float]:

@@ -1,13 +1,14 @@
 """Placement: sample object positions until no two objects are too close, for many scenes at once.
 
 Only rejected scenes are sampled again, all of them together, so the number of NumPy calls depends on the hardest scene
-and not on the number of scenes. A generator in the same state gives the same positions on every machine.
+and not on the number of scenes. Objects that are placed one after another take a compiled loop. A generator in the same
+state gives the same positions on every machine.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ from alebrije.arrays import Flags, Floats, Integers
 from alebrije.errors import InputError
 
 Propose = Callable[[Integers], tuple[Floats, Flags]]  # scene indices -> their positions, and which are accepted
-Sample = Callable[[int, Floats | None], Floats]  # a number of scenes, their first objects [b, 2] -> positions [b, 2]
 
 _RETRIES = 20_000  # per scene; ten large objects in CLEVR's field need about 100
 _AT_ONCE = 512
@@ -92,20 +92,21 @@ def place_apart(
         raise InputError(f"present must have the shape of sizes, {list(radii.shape)}, not {list(exists.shape)}")
     axes = ground_axes(np.asarray(camera, dtype=np.float64), len(radii))
 
-    def sample(count: int, _: Floats | None) -> Floats:
-        return reach * (2 * generator.random((count, 2)) - 1)
-
     def propose(rows: Integers) -> tuple[Floats, Flags]:
-        return place_in_turn(sample, radii[rows], axes[rows], exists[rows], gap, margin, corner, tries)
+        return place_in_turn(
+            generator, radii[rows], axes[rows], exists[rows], reach, math.inf, gap, margin, corner, tries
+        )
 
     return _sample_until_accepted(propose, radii, retries)
 
 
 def place_in_turn(
-    sample: Sample,
+    generator: np.random.Generator,
     radii: Floats,
     axes: Floats,
     exists: Flags,
+    reach: float,
+    spread: float,
     gap: float,
     margin: float,
     corner: float | None,
@@ -113,56 +114,15 @@ def place_in_turn(
 ) -> tuple[Floats, Flags]:
     """Positions [B, N, 2] of one object after another, and which scenes had room for all; see `place_apart`.
 
-    `sample` returns positions [b, 2] of an object in b scenes, given those of the first object [b, 2] (None at first).
+    Objects after the first are sampled within `spread` of it along x and y.
     """
-    placed, alive = np.zeros((2, radii.shape[1], len(radii))), np.ones(len(radii), dtype=bool)  # x and y [N, B]
-    for index in range(radii.shape[1]):
-        rows = np.flatnonzero(alive & exists[:, index])
-        room = _Room.beside(placed[:, :index, rows], radii[rows], axes[rows], exists[rows, :index].T)
-        for _ in range(tries):
-            if not rows.size:
-                break
-            xy = sample(len(rows), placed[:, 0, rows].T if index else None)
-            placed[:, index, rows] = xy.T
-            bad = room.refuses(xy[:, 0], xy[:, 1], gap, margin, corner)
-            rows, room = rows[bad], room.of(bad)
-        alive[rows] = False
-    return np.ascontiguousarray(placed.transpose(2, 1, 0)), alive
+    from alebrije.scenes.turns import place_all  # compiled with numba, which takes long to import
 
-
-class _Room(NamedTuple):
-    """Where the next object of b scenes may stand beside K earlier ones; rows are last, which makes sums fast."""
-
-    x: Floats  # [K, b] of the earlier objects
-    y: Floats
-    known: Flags  # [K, b] whether an earlier object exists
-    own: Floats  # [b] radius of the next object
-    radii: Floats  # [K, b] of the earlier objects
-    axes: Floats  # [4, b]: right x, right y, away x, away y
-
-    @classmethod
-    def beside(cls, earlier: Floats, radii: Floats, axes: Floats, known: Flags) -> _Room:
-        """The room beside objects at `earlier` [2, K, b], with the radii [b, N] of all objects."""
-        count = earlier.shape[1]
-        next_radius = radii[:, count] if len(radii) else np.zeros(0)
-        return cls(earlier[0], earlier[1], known, next_radius, radii[:, :count].T, axes.reshape(-1, 4).T)
-
-    def of(self, chosen: Flags) -> _Room:
-        """The room in some of the scenes [b]."""
-        x, y, radii = self.x[:, chosen], self.y[:, chosen], self.radii[:, chosen]
-        return _Room(x, y, self.known[:, chosen], self.own[chosen], radii, self.axes[:, chosen])
-
-    def refuses(self, x: Floats, y: Floats, gap: float, margin: float, corner: float | None) -> Flags:
-        """Whether positions [b] of the next object are too close to an earlier one, or in a corner."""
-        dx, dy = x - self.x, y - self.y  # [K, b]
-        distance = np.sqrt(dx * dx + dy * dy) - self.own - self.radii
-        right_x, right_y, away_x, away_y = self.axes
-        sideways, depth = np.abs(dx * right_x + dy * right_y), np.abs(dx * away_x + dy * away_y)
-        unclear = ((sideways > 0) & (sideways < margin)) | ((depth > 0) & (depth < margin))
-        bad = (((distance < gap) | unclear) & self.known).any(0)
-        if corner is not None:
-            bad |= (np.abs(x + y) > corner) & self.known.any(0)
-        return np.asarray(bad)
+    positions, alive = np.zeros((*radii.shape, 2)), np.ones(len(radii), dtype=bool)
+    arrays = np.ascontiguousarray(radii), np.ascontiguousarray(axes), np.ascontiguousarray(exists)
+    rules = float(reach), float(spread), float(gap), float(margin), math.inf if corner is None else float(corner)
+    place_all(generator, *arrays, *rules, tries, positions, alive)
+    return positions, alive
 
 
 def _sample_until_accepted(propose: Propose, radii: Floats, retries: int) -> Floats:

@@ -14,6 +14,7 @@ from alebrije.checks import whole_number
 from alebrije.errors import InputError
 from alebrije.scenes import Scenes
 from alebrije.scenes.scenes import Index, normalise_index
+from alebrije.worlds.coverage import coarse_coverage
 from alebrije.worlds.partitions import SETS, covered_twice, partitions
 from alebrije.worlds.samplers import Crowd, sample_surroundings
 from alebrije.worlds.streams import CLEAR_ANALOGIES, OCCLUDED_ANALOGIES, block_generator
@@ -35,6 +36,7 @@ _CANDIDATES = {True: 1024, False: 128}  # scenes per round if occluded or not: f
 # (size, slack): small images with relaxed thresholds reject most scenes; the rest is counted at full size. No case was
 # lost by this in twenty thousand scenes.
 _COARSE_CHECKS = ((40, 0.7), (80, 0.85))
+_SMALL = 40  # pixels per side up to which coverage is counted in a faster way
 _RAYS_AT_ONCE = 2_000_000
 _CROWD = Crowd(COAT, 7, 8, size=SIDE, least=LEAST_VISIBLE, corner=3.5)
 
@@ -177,7 +179,7 @@ def _partition(scenes: Scenes, size: int, occluded: bool, uniform: Floats, slack
     """
     share = slack * (size / SIDE) ** 2
     clear = CLEAR_BELOW * share if slack == 1.0 else np.inf
-    visible, covered = _pixels(scenes, size)
+    visible, covered = coarse_coverage(scenes, size) if size <= _SMALL else _pixels(scenes, size)
     present = scenes.present.numpy()
     valid = ((visible >= share * LEAST_VISIBLE) | ~present).all(1)
     valid &= covered @ covered_twice() > share * LEAST_OVERLAP

@@ -21,13 +21,5 @@ def place_clustered(
     object is small; the value behind the published set was not recorded, so two units is our choice. Unlike the
     release, a scene without room after 50 samples of an object is reported, so that its sizes can be sampled again.
     """
-
-    def sample(count: int, first: Floats | None) -> Floats:
-        uniform = generator.random((count, 2))
-        if first is None:
-            return _REACH * (2 * uniform - 1)
-        low, high = np.maximum(first - SPREAD, -_REACH), np.minimum(first + SPREAD, _REACH)
-        return np.asarray(low + uniform * (high - low))
-
     axes = ground_axes(camera, len(sizes))
-    return place_in_turn(sample, sizes, axes, present, gap=0.25, margin=0.4, corner=corner, tries=50)
+    return place_in_turn(generator, sizes, axes, present, _REACH, SPREAD, gap=0.25, margin=0.4, corner=corner, tries=50)
