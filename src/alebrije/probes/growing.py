@@ -60,10 +60,13 @@ def grow(
         if _prepare(nodes, start):
             for column in range(len(order)):
                 state[: nodes * STATE] = start[: nodes * STATE]
-                if level == 0:
-                    _scan_root(order[column], ranks[column], deviation, state)
-                elif distinct[column] <= FEW * len(residual):
+                few = distinct[column] <= FEW * len(residual)
+                if few and level == 0:
+                    _scan_root_values(ranks[column], distinct[column], deviation, bins, state)
+                elif few:
                     _scan_values(ranks[column], distinct[column], leaf, deviation, nodes, bins, state)
+                elif level == 0:
+                    _scan_root(order[column], ranks[column], deviation, state)
                 else:
                     _scan(order[column], ranks[column], leaf, deviation, nodes, state)
                 _keep_best(state, jitter[first:, column], column, best, chosen, place, start)
@@ -190,6 +193,28 @@ def _scan_values(
                     state[at + BEFORE], state[at + BELOW] = total, count
                 state[at + SUM], state[at + COUNT] = total + bins[found], count + bins[found + 1]
             place += bins[(value * nodes + node) * LANES * 2 + 1]
+
+
+@compiled
+def _scan_root_values(ranks: Array, distinct: int, deviation: Floats, bins: Floats, state: Floats) -> None:
+    """As `_scan_values`, for the first level."""
+    counts, sums = bins[:distinct], bins[distinct : distinct * (1 + LANES)]
+    counts[:], sums[:] = 0.0, 0.0
+    for row in range(len(ranks)):
+        value = ranks[row]
+        counts[value] += 1.0
+        for lane in range(LANES):
+            sums[value * LANES + lane] += deviation[row, lane]
+    place = 0.0
+    for value in range(distinct):
+        weight = place * (len(ranks) - place)
+        for lane in range(LANES):
+            total = state[SUM + lane]
+            if total * total > state[GAIN + lane] * weight:
+                state[GAIN + lane], state[PLACE + lane] = total * total / weight, place
+                state[BEFORE + lane], state[BELOW + lane] = total, place
+            state[SUM + lane] = total + sums[value * LANES + lane]
+        place += counts[value]
 
 
 @compiled
