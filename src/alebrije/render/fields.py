@@ -18,6 +18,7 @@ class DistanceField:
     grid: Tensor  # [X, Y, Z] float32
     low: tuple[float, float, float]  # the first grid point
     cell: float  # distance between neighbouring grid points
+    quantum: float  # distances are multiples of this, less than 2^15 of it
     _flat: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -63,7 +64,7 @@ def load_field(name: str) -> DistanceField:
     """Load a distance field that ships with the library: `monkey` or `teapot`."""
     path = files("alebrije.render") / "assets" / f"{name}_field.npz"
     with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
-        cell = float(saved["cell"])
-        grid = torch.from_numpy(saved["steps"].astype(np.float32)) * float(saved["scale"])
+        cell, quantum = float(saved["cell"]), float(saved["scale"])
+        grid = torch.from_numpy(saved["steps"].astype(np.float32)) * quantum
         x, y, z = saved["low"].tolist()
-    return DistanceField(grid, (x, y, z), cell)
+    return DistanceField(grid, (x, y, z), cell, quantum)

@@ -12,7 +12,6 @@ from functools import cache
 from alebrije.errors import InputError
 from alebrije.render.fields import load_field
 from alebrije.render.shapes import (
-    Hull,
     Shape,
     box_hull,
     cone_distance,
@@ -41,20 +40,27 @@ def _mesh(name: str, reach: float) -> Shape:
 
 def _cone() -> Shape:
     top, bottom, width = 1.011, -1.005, 0.976
-    distance = cone_distance(width, bottom, top, rim=0.086, tip=0.035)
-    return Shape("cone", distance, tube_hull(1.0 + MARGIN, bottom - MARGIN, top + MARGIN), 1.45)
+    rim, tip = 0.086, 0.035
+    distance = cone_distance(width, bottom, top, rim, tip)
+    width_and_ends = 1.0 + MARGIN, bottom - MARGIN, top + MARGIN
+    numbers = (width, bottom, top, rim, tip, *width_and_ends)
+    return Shape("cone", distance, tube_hull(*width_and_ends), 1.45, numbers=numbers)
 
 
 def _cube(half: float, edge: float, reach: float, shadow_bottom: float, margin: float) -> Shape:
     hull = box_hull((-half - margin,) * 3, (half + margin,) * 3)
     # a rounded cube casts the shadow of a slightly smaller box above the ground
-    shadow_hull = box_hull((-0.98, -0.98, shadow_bottom), (0.98, 0.98, 0.97))
-    return Shape("cube", cube_distance(half, edge), hull, reach, shadow_hull=shadow_hull)
+    shadow, shadow_top = 0.98, 0.97
+    shadow_hull = box_hull((-shadow, -shadow, shadow_bottom), (shadow, shadow, shadow_top))
+    numbers = half, edge, half + margin, shadow, shadow_bottom, shadow_top
+    return Shape("cube", cube_distance(half, edge), hull, reach, shadow_hull=shadow_hull, numbers=numbers)
 
 
-def _cylinder(half: float, rim: float, reach: float, shadow_hull: Hull, margin: float) -> Shape:
+def _cylinder(half: float, rim: float, reach: float, shadow: tuple[float, float, float], margin: float) -> Shape:
     hull = tube_hull(1.0 + margin, -half - margin, half + margin)
-    return Shape("cylinder", cylinder_distance(1.0, half, rim), hull, reach, shadow_hull=shadow_hull)
+    numbers = 1.0, half, rim, 1.0 + margin, half + margin, *shadow
+    distance, shadow_hull = cylinder_distance(1.0, half, rim), tube_hull(*shadow)
+    return Shape("cylinder", distance, hull, reach, shadow_hull=shadow_hull, numbers=numbers)
 
 
 def _icosahedron() -> Shape:
@@ -74,24 +80,28 @@ def _icosahedron() -> Shape:
         for up, azimuth in faces
     )
     distance, hull = polyhedron_distance(normals, inner, centre), polyhedron_hull(normals, inner, centre)
-    return Shape("icosahedron", distance, hull, 1.26, hull_is_exact=True, middle=centre, shadow_hull=hull)
+    numbers = inner, centre, *(part for normal in normals for part in normal)
+    return Shape(
+        "icosahedron", distance, hull, 1.26, hull_is_exact=True, middle=centre, shadow_hull=hull, numbers=numbers
+    )
 
 
 def _torus() -> Shape:
     ring, wide, high, centre = 0.65, 0.348, 0.476, -0.516
     distance = torus_distance(ring, wide, high, centre)
-    hull = tube_hull(ring + wide + MARGIN, centre - high - MARGIN, centre + high + MARGIN)
-    return Shape("torus", distance, hull, 1.5, convex=False)
+    width_and_ends = ring + wide + MARGIN, centre - high - MARGIN, centre + high + MARGIN
+    numbers = (ring, wide, high, centre, 0.0, *width_and_ends)
+    return Shape("torus", distance, tube_hull(*width_and_ends), 1.5, convex=False, numbers=numbers)
 
 
 _SHAPES: dict[str, Callable[[], Shape]] = {
     "SmoothCube_v2": lambda: _cube(0.9955, 0.162, 1.61, shadow_bottom=-0.9, margin=0.0),
     "Sphere": _sphere,
-    "SmoothCylinder": lambda: _cylinder(0.996, 0.039, 1.405, tube_hull(0.995, -0.97, 0.99), margin=0.0),
+    "SmoothCylinder": lambda: _cylinder(0.996, 0.039, 1.405, (0.995, -0.97, 0.99), margin=0.0),
     "Suzanne": lambda: _mesh("monkey", 1.5),
     "Cone": _cone,
     "Cube": lambda: _cube(0.9965, 0.118, 1.78, shadow_bottom=-0.93, margin=MARGIN),
-    "Cylinder": lambda: _cylinder(1.0, 0.072, 1.5, tube_hull(0.99, -0.95, 0.98), margin=MARGIN),
+    "Cylinder": lambda: _cylinder(1.0, 0.072, 1.5, (0.99, -0.95, 0.98), margin=MARGIN),
     "Icosahedron": _icosahedron,
     "NewellTeapot": lambda: _mesh("teapot", 1.6),
     "Torus": _torus,

@@ -30,8 +30,11 @@ class Hits:
     depth: Tensor  # [M] distance along the viewing axis
 
 
-def candidate_pixels(stage: Stage, size: int) -> tuple[Tensor, Tensor]:
-    """The instance and pixel of all C pixels that the bounding sphere of an instance may cover. [C] each"""
+def bounding_circles(stage: Stage, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Column, row and squared radius of a circle in the image around each bounding sphere; -1 without an object.
+
+    [instances] each
+    """
     scene = torch.arange(stage.scenes, device=stage.device).repeat_interleave(stage.objects)
     offset = stage.centre - stage.camera[:, scene]
     depth = dot(offset, stage.forward[:, scene])
@@ -44,9 +47,15 @@ def candidate_pixels(stage: Stage, size: int) -> tuple[Tensor, Tensor]:
     radius = tangent * slant / (1.0 - tangent.square() * (slant - 1.0)).clamp_min(0.1) * scale + 1.5
     in_front = (stage.kind >= 0) & (depth > 0.1)
     bound = torch.where(in_front, radius.square(), torch.full_like(radius, -1.0))
+    return across * scale + size / 2, size / 2 - above * scale, bound
+
+
+def candidate_pixels(stage: Stage, size: int) -> tuple[Tensor, Tensor]:
+    """The instance and pixel of all C pixels that the bounding sphere of an instance may cover. [C] each"""
+    column, row, bound = bounding_circles(stage, size)
     grid = torch.arange(size, device=stage.device) + 0.5
-    beside = (grid - (across * scale + size / 2)[:, None]).square()  # [instances, W]
-    under = (grid - (size / 2 - above * scale)[:, None]).square()  # [instances, H]
+    beside = (grid - column[:, None]).square()  # [instances, W]
+    under = (grid - row[:, None]).square()  # [instances, H]
     inside = under[:, :, None] + beside[:, None, :] < bound[:, None, None]
     flat = inside.reshape(-1).nonzero()[:, 0]
     instance = flat.div(size * size, rounding_mode="floor")

@@ -195,6 +195,7 @@ class Shape:
     middle: float = 0.0  # height of the fixed point of such a shape when its surface is displaced
     shadow_hull: Hull | None = None  # a convex body with nearly the same shadow, for speed
     normal_step: float = 1e-3  # half the step of the finite difference for normals
+    numbers: tuple[float, ...] = ()  # its dimensions, for ray tracers that are not written in torch
 
     def enter(self, origin: Tensor, direction: Tensor, displacement: Tensor | None) -> tuple[Tensor, Tensor]:
         """Where rays enter and leave the displaced hull; the entry is infinite if they miss. [M] each"""
