@@ -47,7 +47,7 @@ class Make:
     """For tasks: the combinations of training (default), of the test, all combinations (omni), or all three splits in
     one folder each (all)."""
     compile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Render the 3D worlds with compiled kernels: minutes to start, then faster, especially on a GPU."""
+    """Render the 3D worlds through torch.compile: minutes to start, then faster. No effect on a GPU with Triton."""
 
     def run(self) -> None:
         """Render what is missing and print the speed."""

@@ -1,4 +1,4 @@
-"""Render scenes to images and masks, in plain torch on any device."""
+"""Render scenes to images and masks, in plain torch on any device, and 3D worlds faster on a GPU."""
 
 from alebrije.render.dsprites import dsprites_factors, dsprites_images, render_dsprites
 from alebrije.render.frames import Frames

@@ -11,15 +11,18 @@ from torch import Tensor
 from alebrije.checks import whole_number
 from alebrije.errors import InputError
 from alebrije.render.clevr import ClevrShader
-from alebrije.render.clevrtex import DISPLACEMENT, OPACITY, ClevrtexShader
+from alebrije.render.clevrtex import DISPLACEMENT, MEAN_ALBEDO, OPACITY, ClevrtexShader
 from alebrije.render.fragments import Visibility, ground_points, primary_visibility
 from alebrije.render.frames import Frames
+from alebrije.render.gpu_tracer import can_trace, trace_clevr, trace_clevrtex
 from alebrije.render.library import shape_named
+from alebrije.render.light import CLEVR_LIGHT, CLEVRTEX_LIGHT
 from alebrije.render.materials import MATERIALS
 from alebrije.render.stage import Stage, build_stage
 from alebrije.scenes import Scenes, Vocabulary
 
 GREY = (0.8, 0.8, 0.8)  # the ground of CLEVR
+MIN_COVERAGE = 0.12  # of a pixel by an object, for the masks of CLEVRTex
 METAL, RUBBER = "MyMetal", "Rubber"  # the names in its files
 
 
@@ -94,14 +97,17 @@ def _check_codes(vocabulary: Vocabulary) -> None:
 
 def _render_clevr(scenes: Scenes, size: int) -> Frames:
     stage = build_stage(scenes)
-    visibility = primary_visibility(stage, size, grid=2, min_coverage=None)
     colour = scenes.codes("color").float().reshape(-1, 3).T.contiguous()
     shiny = torch.tensor([code == METAL for code in scenes.vocabulary["material"].codes], device=stage.device)
     metal = shiny[scenes.factor("material")].reshape(-1)
     # backgrounds without a colour get CLEVR's grey
     grounds = [code if isinstance(code, tuple) else GREY for code in scenes.vocabulary.background.codes]
     table = torch.tensor(grounds, device=stage.device, dtype=torch.float32)
-    shader = ClevrShader(stage, colour, metal, table[scenes.background].T.contiguous())
+    albedo = table[scenes.background].T.contiguous()
+    if can_trace(stage.device):
+        return trace_clevr(stage, size, CLEVR_LIGHT, colour, metal, albedo)
+    shader = ClevrShader(stage, colour, metal, albedo)
+    visibility = primary_visibility(stage, size, grid=2, min_coverage=None)
     point, share = ground_points(stage, size, visibility.fragments)
     return _frames(stage, size, visibility, shader, shader.ground(point) * share, point)
 
@@ -114,7 +120,10 @@ def _render_clevrtex(scenes: Scenes, size: int) -> Frames:
     material, floor = kinds[0][scenes.factor("material")], kinds[1][scenes.background]
     displacement, opacity = (torch.tensor(table, device=scenes.device)[material] for table in (DISPLACEMENT, OPACITY))
     stage = build_stage(scenes, displacement, opacity)
-    visibility = primary_visibility(stage, size, grid=4, min_coverage=0.12)
+    if can_trace(stage.device):
+        albedo = torch.tensor(MEAN_ALBEDO, device=stage.device).T
+        return trace_clevrtex(stage, size, CLEVRTEX_LIGHT, material.reshape(-1), floor, albedo, MIN_COVERAGE)
+    visibility = primary_visibility(stage, size, grid=4, min_coverage=MIN_COVERAGE)
     shader = ClevrtexShader(stage, material.reshape(-1), floor, size)
     level, share = ground_points(stage, size, visibility.fragments)
     point, normal = shader.ground_hits(level)

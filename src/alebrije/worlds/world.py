@@ -115,9 +115,9 @@ class World:
         """Images and masks of scenes, `size` pixels per side (default `World.size`), rendered and kept on `device`.
 
         The scenes may be on any device. They are rendered in batches; `progress(done, total)` is called after each.
-        With `compile` the ray tracer uses torch.compile: minutes for the first batch, then several times faster on a
-        GPU. `look` goes to the renderer: sprites accept `path`, `channels` and `masks`
-        (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
+        With `compile` the ray tracer uses torch.compile where it is plain torch: minutes for the first batch, then
+        faster. A GPU with Triton has kernels of its own and ignores it. `look` goes to the renderer: sprites accept
+        `path`, `channels` and `masks` (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
 
         The default size is 128, or 64 in dsprites and rooms; CLEVR's own images are 320 x 240, COAT's 240 x 240.
         """
