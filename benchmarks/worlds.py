@@ -2,22 +2,28 @@
 
     python benchmarks/worlds.py [cpu|cuda [FILE]]
 
-On a GPU the ray tracer is measured as it is and through torch.compile, with the time that compiling takes. Scenes are
-drawn by the worlds' own samplers beforehand. Every number is the best of a few runs over the same scenes.
+On a GPU the ray tracer is measured through its kernels and through plain torch, with the time from the start of a
+process to the first image. Scenes are drawn by the worlds' own samplers beforehand. Every number is the best of a few
+runs over the same scenes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -25,24 +31,30 @@ from alebrije import __version__, worlds
 from alebrije.scenes import Scenes
 
 
+@cache
+def sampled(name: str) -> Scenes:
+    """A block of scenes of a world."""
+    return worlds.get(name).sample(512)
+
+
 def crowd(objects: int, count: int) -> tuple[worlds.World, Scenes]:
     """Scenes of exactly so many objects, some of them several times: of SVIB-CLEVR for two, else of CLEVR."""
     world = worlds.get("clevr" if objects == 2 else "clevr10")
-    scenes = world.sample(512)
+    scenes = sampled(world.name)
     full = scenes[scenes.present.sum(1) == objects]
     return world, Scenes.concatenate([full] * (count // len(full) + 1))[:count]
 
 
-def rate(world: worlds.World, scenes: Scenes, size: int, device: str, compile: bool = False, runs: int = 3) -> float:
+def rate(world: worlds.World, scenes: Scenes, size: int, device: str, runs: int = 3) -> float:
     """Images per second, drawing all scenes `runs` times after a warm-up."""
     where = scenes.to(device)
     if device == "cuda":
         torch.cuda.empty_cache()  # blocks of other sizes, kept from the cell before, would be in the way
-    world.render(where[: max(1, len(where) // 4)], size, device, compile=compile)
+    world.render(where[: max(1, len(where) // 4)], size, device)
     best = float("inf")
     for _ in range(runs):
         started = time.perf_counter()
-        world.render(where, size, device, compile=compile)
+        world.render(where, size, device)
         if device == "cuda":
             torch.cuda.synchronize()
         best = min(best, time.perf_counter() - started)
@@ -51,13 +63,13 @@ def rate(world: worlds.World, scenes: Scenes, size: int, device: str, compile: b
 
 def cell(objects: int, size: int, device: str) -> dict[str, Any]:
     """Speed of the ray tracer and peak memory in GiB: of the GPU, or of this process."""
-    compile = device == "cuda"
-    world, scenes = crowd(objects, 16_384 if compile else 128)
-    if compile:
+    on_gpu = device == "cuda"
+    world, scenes = crowd(objects, 16_384 if on_gpu else 128)
+    if on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    found = rate(world, scenes, size, device, compile)
+    found = rate(world, scenes, size, device)
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    memory = torch.cuda.max_memory_allocated() / 2**30 if compile else kilobytes / 2**20
+    memory = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else kilobytes / 2**20
     return {"objects": objects, "size": size, "images per second": found, "peak GiB": memory}
 
 
@@ -78,36 +90,67 @@ def solid(device: str) -> list[dict[str, Any]]:
     return rows
 
 
-def smaller(count: int) -> list[dict[str, Any]]:
-    """The ray tracer on a GPU in batches of `count`, where launching kernels takes a larger part."""
+def smaller(*counts: int) -> list[dict[str, Any]]:
+    """The ray tracer on a GPU in small batches, where launching kernels takes a larger part."""
     rows: list[dict[str, Any]] = []
-    for objects, size in ((2, 64), (2, 128), (2, 240), (5, 128), (10, 128)):
-        world, scenes = crowd(objects, count)
-        found = rate(world, scenes, size, "cuda", compile=True)
-        rows.append({"objects": objects, "size": size, "batch": count, "images per second": found})
-        print(f"batches of {count}: {objects} objects, {size} px: {found:,.0f} images/s", flush=True)
+    for count in counts:
+        for objects, size in ((2, 64), (2, 128), (2, 240), (5, 128), (10, 128)):
+            world, scenes = crowd(objects, count)
+            found = rate(world, scenes, size, "cuda")
+            rows.append({"objects": objects, "size": size, "batch": count, "images per second": found})
+            print(f"batches of {count}: {objects} objects, {size} px: {found:,.0f} images/s", flush=True)
     return rows
 
 
-def compiling() -> dict[str, float]:
-    """What torch.compile costs and brings: one batch before, the first with it, one after."""
-    world, scenes = crowd(2, 2048)
-    plain = rate(world, Scenes.concatenate([scenes] * 2), 128, "cuda", runs=2)
-    started = time.perf_counter()
-    world.render(scenes.to("cuda"), 128, "cuda", compile=True)
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - started
-    print(f"torch.compile took {seconds:.0f} s; without it {plain:,.0f} images/s", flush=True)
-    return {"seconds to compile": seconds, "images per second without": plain}
+FIRST = """
+import sys, time
+from alebrije import worlds
+world = worlds.get(sys.argv[1])
+world.render(world.sample(4), 128, "cuda").images.cpu()
+print(time.time() - float(sys.argv[2]))
+"""
+
+
+def first_image(name: str) -> dict[str, Any]:
+    """Seconds from the start of a process to its first image, with nothing compiled before, then with all."""
+    row: dict[str, Any] = {"world": name}
+    with tempfile.TemporaryDirectory() as cache:
+        for state in ("nothing compiled", "compiled before"):
+            command = [sys.executable, "-c", FIRST, name, str(time.time())]
+            environment = {**os.environ, "TRITON_CACHE_DIR": cache}
+            done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+            row[state] = float(done.stdout)
+    print(f"first image: {row}", flush=True)
+    return row
+
+
+def first_images() -> list[dict[str, Any]]:
+    """First images of two worlds, in processes side by side."""
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(first_image, ("clevr", "clevrtex")))
+
+
+def torch_path() -> list[dict[str, Any]]:
+    """Images per second of two worlds through the kernels and through plain torch, in equal batches."""
+    rows: list[dict[str, Any]] = []
+    for name, count in (("clevr", 4096), ("clevrtex", 512)):
+        world = worlds.get(name)
+        scenes = Scenes.concatenate([sampled(name)] * (count // 512))
+        row = {"world": name, "batch": count, "kernels": rate(world, scenes, 128, "cuda")}
+        with mock.patch("alebrije.render.solid.can_trace", return_value=False):
+            row["torch"] = rate(world, scenes, 128, "cuda", runs=1)
+        rows.append(row)
+        print(row, flush=True)
+    return rows
 
 
 def others(device: str) -> dict[str, float]:
     """The other worlds at their own size."""
-    counts = {"sprites": 4096, "dsprites": 65_536, "rooms": 16_384, "clevrtex": 16 if device == "cpu" else 512}
+    counts = {"sprites": 4096, "dsprites": 65_536, "rooms": 16_384, "clevrtex": 16 if device == "cpu" else 4096}
     rates = {}
     for name, count in counts.items():
         world = worlds.get(name)
-        scenes = world.sample(min(count, 4096))
+        scenes = sampled(name)[:count]
         scenes = Scenes.concatenate([scenes] * (count // len(scenes)))
         rates[name] = rate(world, scenes, world.size, device)
         print(f"{name}, {world.size} px: {rates[name]:,.0f} images/s", flush=True)
@@ -125,7 +168,8 @@ def main() -> None:
     found[device] = report
     stages: dict[str, Callable[[], Any]] = {"clevr": lambda: solid(device), "others": lambda: others(device)}
     if device == "cuda":
-        stages = {"torch.compile": compiling, **stages, "smaller batches": lambda: smaller(4096)}
+        smaller_batches = {"smaller batches": lambda: smaller(4096, 256)}
+        stages = {"first image": first_images, "torch path": torch_path, **stages, **smaller_batches}
     for name, stage in stages.items():
         report[name] = stage()
         path.write_text(json.dumps(found, indent=2) + "\n")

@@ -188,19 +188,26 @@ def _device(stored: dict[str, Any]) -> str:
 
 
 def small_batches() -> str:
-    """What smaller batches and torch.compile change on the GPU."""
-    stored = benchmark("worlds")["cuda"]
+    """Speed of the ray tracer on the GPU in smaller batches."""
     rows = [
         (e["objects"], e["size"], f"{e['batch']:,}", f"{e['images per second']:,.0f}")
-        for e in stored["smaller batches"]
+        for e in benchmark("worlds")["cuda"]["smaller batches"]
     ]
-    compiled = stored["torch.compile"]
-    note = (
-        f"`torch.compile` took {compiled['seconds to compile']:.0f} s the first time and "
-        f"{compiled['seconds to compile again']:.0f} s with a warm cache. Without it, two objects at 128 px in batches "
-        f"of 4,096 ran at {compiled['images per second without']:,.0f} images per second."
-    )
-    return f"{table(('objects', 'pixels', 'batch', 'images per second'), rows)}\n\n{note}"
+    return table(("objects", "pixels", "batch", "images per second"), rows)
+
+
+def first_images() -> str:
+    """Seconds to the first image on the GPU, and its speed against that of plain torch."""
+    stored = benchmark("worlds")["cuda"]
+    speeds = {entry["world"]: entry for entry in stored.get("torch path", [])}
+    rows = []
+    for entry in stored.get("first image", []):
+        speed = speeds[entry["world"]]
+        seconds = (f"{entry[state]:.1f} s" for state in ("nothing compiled", "compiled before"))
+        rate = (f"{speed[path]:,.0f}" for path in ("kernels", "torch"))
+        rows.append((f"`{entry['world']}`", *seconds, f"{speed['batch']:,}", *rate))
+    head = ("world", "first image", "compiled before", "batch", "images/s, kernels", "images/s, plain torch")
+    return table(head, rows)
 
 
 def training_speed() -> str:
@@ -312,6 +319,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "metric seconds": metric_seconds,
     "world speed": world_speed,
     "small batches": small_batches,
+    "first images": first_images,
     "training speed": training_speed,
     "convolutions": convolutions,
     "study overhead": study_overhead,
