@@ -13,7 +13,8 @@ from alebrije import models
 from alebrije.errors import InputError
 from alebrije.models.learner import Learner
 
-NAMES = ["ae", "beta-vae", "annealed-vae", "beta-tcvae", "factor-vae", "slot-attention", "bo-qsa", "moco"]
+NAMES = ["ae", "beta-vae", "annealed-vae", "beta-tcvae", "factor-vae", "slot-attention", "bo-qsa"]
+NAMES += ["iodine", "moco"]
 NAMES += ["i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle"]
 
 
@@ -42,6 +43,7 @@ def test_a_record_is_true_to_its_class(name: str) -> None:
 SMALL: dict[str, dict[str, Any]] = {
     "slot-attention": {"size": 32, "channels": 8},
     "bo-qsa": {"size": 32, "channels": 8},
+    "iodine": {"size": 32, "channels": 8},
     **{name: {"size": 32, "decoder_blocks": 1} for name in ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot")},
     "moco": {"architecture": "conv64"},
 }

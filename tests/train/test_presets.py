@@ -50,6 +50,8 @@ PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
         "clip": 1.0,
         "clip_by": "norm",
     },
+    ("iodine", None): {"steps": 1_000_000, "batch": 32, "lr": 1e-3, "half_life": 301_030, "clip": 5.0},
+    ("iodine", "coat"): {"batch": 32, "lr": 3e-4, "half_life": None, "clip": None},
     ("moco", None): {"batch": 256, "lr": 0.03, "optimiser": "sgd", "momentum": 0.9, "weight_decay": 1e-4},
 }
 
@@ -81,6 +83,8 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     },
     ("slot-attention", "coat"): {"slots": 7, "iterations": 4},
     ("bo-qsa", None): {"epsilon": 1.0, "drop_path": 0.2, "noise_steps": 30_000, "encoder_stride": 2},
+    ("iodine", None): {"variant": "deepmind", "slots": 7, "iterations": 5, "slot_size": 64, "channels": 64},
+    ("iodine", "coat"): {"variant": "coat", "slots": 7, "iterations": 5},
     ("moco", None): {"momentum": 0.999, "temperature": 0.2, "dimensions": 128, "smallest_crop": 0.2, "jitter": 0.4},
 }
 
@@ -95,6 +99,8 @@ PARAMETERS = {
     ("slot-attention", "clevr6"): 890_308,
     ("slot-attention", "clevr10"): 826_884,
     ("bo-qsa", None): 898_884,
+    ("iodine", None): 1_177_168,
+    ("iodine", "coat"): 1_026_692,
     ("moco", None): 1_525_568,
     ("i2i-cnn", None): 5_331_888,
     ("i2i-vit", None): 8_482_800,
@@ -126,7 +132,7 @@ def test_every_preset_can_take_a_step(model: str, name: str) -> None:
     assert (made.model, made.preset, made.recipe) == (model, name, preset(model, name).recipe)
 
 
-@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa", "moco", "beta-tcvae"])
+@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa", "iodine", "moco", "beta-tcvae"])
 @pytest.mark.parametrize("name", ["paper", "small"])
 def test_every_world_of_a_preset_can_be_learned_from(model: str, name: str) -> None:
     for one in PRESETS[model][name]:  # type: ignore[index]
@@ -165,12 +171,12 @@ def test_epochs_are_the_published_ones() -> None:
     for model in ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle"):
         assert plan(model, preset_name="paper", dry_run=False).images == round(0.7 * 64_000)
         assert plan(model, preset_name="small", dry_run=False).images == 0
-    for model, epochs in (("beta-tcvae", 300), ("slot-attention", 500), ("moco", 200)):
+    for model, epochs in (("beta-tcvae", 300), ("slot-attention", 500), ("iodine", 1000), ("moco", 200)):
         made = plan(model, preset_name="paper", world="coat", dry_run=False)
         assert made.recipe.steps * made.recipe.batch / made.images == pytest.approx(epochs, rel=0.01)
 
 
-@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa"])
+@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa", "iodine"])
 @pytest.mark.parametrize("name", ["paper", "small", "tiny"])
 def test_there_is_a_slot_for_every_object_and_the_background(model: str, name: str) -> None:
     for one in PRESETS[model][name]:  # type: ignore[index]

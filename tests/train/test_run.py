@@ -43,7 +43,7 @@ class TestRuns:
         assert 0 < lines[-1]["in-distribution error"] < 3 * 16 * 16
 
     @pytest.mark.parametrize(
-        "model", ["ae", "beta-vae", "beta-tcvae", "factor-vae", "slot-attention", "bo-qsa", "moco"]
+        "model", ["ae", "beta-vae", "beta-tcvae", "factor-vae", "slot-attention", "bo-qsa", "iodine", "moco"]
     )
     def test_every_model_of_images_ends_in_numbers(self, tmp_path: Path, model: str) -> None:
         made = plan(model, preset_name="tiny", images=32, settings={"steps": 2, "batch": 8, "warmup": 0})
@@ -52,7 +52,7 @@ class TestRuns:
         for line in lines:
             assert all(math.isfinite(value) for value in line.values())
         assert ("reconstruction error" in lines[-1]) == (model != "moco")
-        assert ("FG-ARI" in lines[-1]) == (model in ("slot-attention", "bo-qsa"))
+        assert ("FG-ARI" in lines[-1]) == (model in ("slot-attention", "bo-qsa", "iodine"))
 
     def test_a_tiny_preset_learns(self, tmp_path: Path) -> None:
         made = tiny("svib-oracle", steps=60)

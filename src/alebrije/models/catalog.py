@@ -69,6 +69,7 @@ _MODELS = {
             has_slots=True,
         ),
         ModelRecord("bo-qsa", "BO-QSA", "slot_attention:BoQsaAutoencoder", "images", "Jia et al. 2023", has_slots=True),
+        ModelRecord("iodine", "IODINE", "iodine:IODINE", "images", "Greff et al. 2019", has_slots=True),
         ModelRecord("moco", "MoCo v2", "moco:MoCo", "images", "Chen et al. 2020", reconstructs=False),
         ModelRecord("i2i-cnn", "I2I-CNN", "imagination:I2ICNN", "episodes", _SVIB, reconstructs=False),
         ModelRecord("i2i-vit", "I2I-ViT", "imagination:I2IViT", "episodes", _SVIB, reconstructs=False),

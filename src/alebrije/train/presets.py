@@ -147,6 +147,48 @@ BO_QSA_PAPER = Preset(
     images=70_000,
 )
 
+IODINE_PAPER = (
+    Preset(
+        ("clevr6",),
+        128,
+        Recipe(
+            steps=1_000_000,
+            batch=32,
+            lr=1e-3,
+            betas=(0.95, 0.999),
+            decay="halving",
+            half_life=301_030,
+            clip=5.0,
+        ),
+        "google-deepmind/deepmind-research: the rate falls to a tenth over 1,000,000 steps",
+        images=70_000,
+    ),
+    Preset(
+        ("coat", "coat-correlated"),
+        128,
+        Recipe(steps=720_000, batch=32, lr=3e-4),
+        "COAT: 1,000 epochs of 23,000 images; loss, network and rate as in the history of its release. The batch is "
+        "not known; 32 is DeepMind's",
+        images=23_000,
+        model={"variant": "coat"},
+    ),
+)
+IODINE_SMALL = Preset(
+    ("coat", "coat-correlated", "clevr6", "sprites", "clevr"),
+    64,
+    Recipe(steps=60_000, batch=32, lr=5e-4, betas=(0.95, 0.999), warmup=1_000, decay="tail", clip=5.0),
+    "ours: 64 pixels and 60,000 steps",
+    images=20_000,
+)
+IODINE_TINY = Preset(
+    ("sprites",),
+    32,
+    Recipe(steps=400, batch=16, lr=2e-3, betas=(0.95, 0.999), warmup=50, precision="float32", clip=5.0),
+    "ours: learns in a minute",
+    images=512,
+    model={"slots": 3, "channels": 16, "slot_size": 16, "hidden": 64, "iterations": 3},
+)
+
 MOCO_PAPER = Preset(
     ("coat", "coat-correlated"),
     128,
@@ -220,6 +262,7 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
         "small": tuple(_with(base, noise_steps=10_000) for base in (SLOTS_SMALL, SLOTS_SMALL_MANY)),
         "tiny": (_with(SLOTS_TINY, noise_steps=100),),
     },
+    "iodine": {"paper": IODINE_PAPER, "small": (IODINE_SMALL,), "tiny": (IODINE_TINY,)},
     "moco": {"paper": (MOCO_PAPER,), "small": (MOCO_SMALL,), "tiny": (MOCO_TINY,)},
     "i2i-cnn": {"paper": (SVIB_PAPER,), "small": (SVIB_SMALL,), "tiny": (_with(SVIB_TINY, channels=16, code=32),)},
     "i2i-vit": {
