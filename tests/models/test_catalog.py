@@ -13,8 +13,8 @@ from alebrije import models
 from alebrije.errors import InputError
 from alebrije.models.learner import Learner
 
-NAMES = ["ae", "beta-vae", "annealed-vae", "beta-tcvae", "factor-vae", "slot-attention", "bo-qsa"]
-NAMES += ["iodine", "moco"]
+NAMES = ["ae", "beta-vae", "annealed-vae", "beta-tcvae", "factor-vae", "parted-vae", "parted-vae-ss", "weakde", "mtd"]
+NAMES += ["slot-attention", "bo-qsa", "iodine", "moco"]
 NAMES += ["i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle"]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alebrije import models
 from alebrije.errors import InputError
-from alebrije.models.iodine import IODINE, VARIANTS, Refinement, VariantName
+from alebrije.models.iodine import IODINE, VARIANTS, Refinement, State, VariantName
 from alebrije.models.pixel_decoder import PixelDecoder, coordinates
 
 TINY: dict[str, Any] = {"size": 32, "slots": 3, "channels": 8, "slot_size": 6, "hidden": 12, "iterations": 2}
@@ -157,11 +157,18 @@ def test_the_loss_weights_the_bounds_of_all_evaluations() -> None:
 def test_the_loss_compiles_whole_and_stays_float32_in_autocast(variant: VariantName) -> None:
     model = tiny(variant)
     batch, step = {"images": images()}, torch.tensor(10.0)
-    compiled = torch.compile(model.training_loss, backend="eager", fullgraph=True)
+    graphs: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> object:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = model.compiled_loss(lambda part: torch.compile(part, backend=backend, fullgraph=True))
     torch.manual_seed(1)
     expected = model.training_loss(batch, step)["loss"]
     torch.manual_seed(1)
     torch.testing.assert_close(compiled(batch, step)["loss"], expected)
+    assert len(graphs) == 2  # one for all refinements, one for the last evaluation
     with torch.autocast("cpu", torch.bfloat16):
         torch.manual_seed(1)
         loss = compiled(batch, step)["loss"]
@@ -180,7 +187,7 @@ def test_the_lstm_is_torch_s_with_a_forget_bias_of_one() -> None:
     cell.weight_ih.data, cell.weight_hh.data = joined[:, :14], joined[:, 14:]
     biases = [refinement.gates.bias.chunk(4)[part] for part in (0, 2, 1, 3)]
     cell.bias_ih.data, cell.bias_hh.data = torch.cat((biases[0], biases[1] + 1, *biases[2:])), torch.zeros(20)
-    state, hidden = None, None
+    state, hidden = State(torch.zeros(2, 5), torch.zeros(2, 5)), None
     for inputs in torch.randn(3, 2, 14):
         state = refinement.recur(inputs, state)
         hidden = cell(inputs, hidden)

@@ -19,6 +19,10 @@ def short(name: str, seed: int = 0) -> Plan:
     settings: dict[str, object] = {"steps": 4, "batch": 8, "precision": "bfloat16"}
     if name in ("slot-attention", "bo-qsa"):
         settings |= {"warmup": 0, "size": 16, "decoder_layers": 1, "channels": 8}
+    if name == "weakde":
+        settings |= {"warmup": 2, "statistics": 1}
+    if name == "parted-vae-ss":
+        settings |= {"labelled": 12, "passes": "epoch"}
     if name == "iodine":
         settings |= {"warmup": 0, "size": 16, "channels": 8, "hidden": 16, "iterations": 2}
     return plan(name, preset_name="tiny", images=16, seed=seed, settings=settings)

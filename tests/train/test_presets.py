@@ -38,6 +38,10 @@ PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
         "betas": {"": (0.9, 0.999), "discriminator.": (0.5, 0.9)},
     },
     ("beta-tcvae", "coat"): COAT_VAE,
+    ("parted-vae", None): VAE | {"decay": "plateau", "window": 11_520, "patience": 1, "cooldown": 4, "drop": 0.5},
+    ("parted-vae-ss", "rooms"): VAE | {"steps": 750_000, "decay": "plateau", "window": 7_500, "patience": 2},
+    ("weakde", None): VAE | {"lr": 1e-4, "decay": "plateau", "window": 1, "patience": 10_000, "drop": 0.9},
+    ("mtd", None): VAE | {"steps": 115_200},
     ("slot-attention", "clevr6"): SLOTS | {"steps": 500_000},
     ("slot-attention", "clevr10"): SLOTS | {"steps": 300_000},
     ("slot-attention", "coat"): SLOTS | {"steps": 180_000, "lr": 2e-4},
@@ -67,6 +71,13 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     ("beta-tcvae", None): {"beta": 6.0, "alpha": 1.0, "gamma": 1.0, "dataset_size": 737_280},
     ("factor-vae", None): {"gamma": 6.0, "discriminator_width": 1000, "discriminator_layers": 5},
     ("beta-vae", "rooms"): {"channels": 3},
+    ("parted-vae", None): {"latents": 5, "classes": 3, "class_latents": 1, "weight": 50.0, "anneal": 300_000},
+    ("parted-vae", "rooms"): {"latents": 6, "classes": 4, "channels": 3},
+    ("parted-vae-ss", None): {"latents": 5, "counts": (3,), "labelled": 3_000, "passes": "epoch", "labels": "shape"},
+    ("parted-vae-ss", "rooms"): {"latents": 6, "counts": (4,)},
+    ("weakde", None): {"latents": 10, "counts": (3, 3, 3), "adversary": 0.2, "relation": 1.0, "as_published": False},
+    ("weakde", "rooms"): {"counts": (10, 4, 3)},
+    ("mtd", None): {"counts": (3, 6, 40, 32, 32), "part": 1, "content": 5},
     ("beta-tcvae", "coat"): {
         "architecture": "conv128",
         "latents": 256,
@@ -96,6 +107,10 @@ PARAMETERS = {
     ("annealed-vae", "rooms"): 504_055,
     ("beta-tcvae", None): 502_005,
     ("factor-vae", None): 502_005 + 4_017_002,
+    ("parted-vae", None): 762_966,
+    ("parted-vae-ss", None): 762_966,
+    ("weakde", None): 7_535_574,
+    ("mtd", None): 512_889,
     ("slot-attention", "clevr6"): 890_308,
     ("slot-attention", "clevr10"): 826_884,
     ("bo-qsa", None): 898_884,
@@ -128,7 +143,7 @@ def test_every_model_has_every_preset() -> None:
 @pytest.mark.parametrize("model", PRESETS)
 def test_every_preset_can_take_a_step(model: str, name: str) -> None:
     made = plan(model, preset_name=name)
-    assert (made.rule is None) == (made.record.learns_from == "images")
+    assert (made.rule is None) == (made.record.learns_from != "episodes")
     assert (made.model, made.preset, made.recipe) == (model, name, preset(model, name).recipe)
 
 
@@ -164,7 +179,9 @@ def test_parameter_counts_of_the_papers(model: str, world: str | None, count: in
 def test_epochs_are_the_published_ones() -> None:
     """100 epochs of the whole grid, 200 of half the images for FactorVAE, COAT's of 23,000 images, SVIB's of 44,800."""
     for world, images in (("dsprites", 737_280), ("rooms", 480_000)):
-        for model, epochs in (("beta-vae", 100), ("annealed-vae", 100), ("beta-tcvae", 100), ("factor-vae", 200)):
+        other = {"factor-vae": 200, "mtd": 10}
+        for model in ("beta-vae", "annealed-vae", "beta-tcvae", "parted-vae", "parted-vae-ss", "weakde", *other):
+            epochs = other.get(model, 100)
             made = plan(model, preset_name="paper", world=world, dry_run=False)
             assert made.images == images
             assert made.recipe.steps * made.recipe.batch == epochs * made.images

@@ -43,7 +43,8 @@ class TestRuns:
         assert 0 < lines[-1]["in-distribution error"] < 3 * 16 * 16
 
     @pytest.mark.parametrize(
-        "model", ["ae", "beta-vae", "beta-tcvae", "factor-vae", "slot-attention", "bo-qsa", "iodine", "moco"]
+        "model",
+        ["ae", "beta-vae", "beta-tcvae", "factor-vae", "parted-vae", "slot-attention", "bo-qsa", "iodine", "moco"],
     )
     def test_every_model_of_images_ends_in_numbers(self, tmp_path: Path, model: str) -> None:
         made = plan(model, preset_name="tiny", images=32, settings={"steps": 2, "batch": 8, "warmup": 0})

@@ -37,6 +37,9 @@ class Train:
     """The folder of the run: its plan, history and checkpoints."""
     world: str | None = None
     """The world to render images of, such as dsprites or clevr6. Default: the world of the preset."""
+    data: str | None = None
+    """Images to learn from instead of a world: a folder, or a released file as dsprites:FILE.npz, shapes3d:FILE.h5 or
+    mpi3d:FILE.npz."""
     task: str | None = None
     """A world and a rule, such as sprites/S-A. Models that predict learn from its episodes; other models learn from
     images of the combinations that training shows."""
@@ -73,11 +76,14 @@ class Train:
             raise InputError(
                 f"--keep-every must be a multiple of --save-every {self.save_every}, not {self.keep_every}"
             )
-        if self.world and self.task:
-            raise InputError("give either --world or --task, not both")
+        if sum(map(bool, (self.world, self.data, self.task))) > 1:
+            raise InputError("give only one of --world, --data and --task")
+        from alebrije.train.image_files import data_name
         from alebrije.train.plan import plan
 
         world, _, rule = (self.task or self.world or "").partition("/")
+        if self.data:
+            world = data_name(self.data)
         if self.task and not (world and rule):
             raise InputError(f"--task must be a world and a rule, such as sprites/S-A, not {self.task!r}")
         made = plan(

@@ -22,7 +22,7 @@ class ModelRecord:
     name: str
     title: str
     class_path: str  # module and class within this package, such as "moco:MoCo"
-    learns_from: Literal["images", "episodes"]
+    learns_from: Literal["images", "labelled images", "episodes"]
     cites: str
     has_slots: bool = False  # its encoding is slots with masks
     reconstructs: bool = True  # its encoding has a reconstruction
@@ -60,6 +60,12 @@ _MODELS = {
         ModelRecord("annealed-vae", "AnnealedVAE", "autoencoders:AnnealedVAE", "images", "Burgess et al. 2018"),
         ModelRecord("beta-tcvae", "beta-TCVAE", "autoencoders:BetaTCVAE", "images", "Chen et al. 2018"),
         ModelRecord("factor-vae", "FactorVAE", "autoencoders:FactorVAE", "images", "Kim and Mnih 2018"),
+        ModelRecord("parted-vae", "PartedVAE", "parted_vae:PartedVAE", "images", "Hajimiri et al. 2021"),
+        ModelRecord(
+            "parted-vae-ss", "PartedVAE-ss", "parted_vae:PartedVAESS", "labelled images", "Hajimiri et al. 2021"
+        ),
+        ModelRecord("weakde", "WeakDE", "weak_de:WeakDE", "labelled images", "Valenti and Bacciu 2022"),
+        ModelRecord("mtd", "MTD (idea only)", "mtd:MTD", "labelled images", "after Sha and Lukasiewicz 2021"),
         ModelRecord(
             "slot-attention",
             "Slot Attention",

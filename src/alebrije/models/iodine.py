@@ -12,9 +12,9 @@ are needed. They are computed in closed form: of the mixture in `mixture`, of th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -74,7 +74,7 @@ class Refinement(nn.Module):
         self.gates = nn.Linear((hidden if project else joined) + hidden, 4 * hidden)
         self.change = nn.Linear(hidden, beliefs)
 
-    def forward(self, maps: Tensor, beliefs: Tensor, gradients: Tensor, state: State | None) -> tuple[Tensor, State]:
+    def forward(self, maps: Tensor, beliefs: Tensor, gradients: Tensor, state: State) -> tuple[Tensor, State]:
         """Return the new beliefs [N, 2 D] and the new state of the LSTM."""
         features = self.convolutions(maps).float()
         features = F.adaptive_avg_pool2d(features, self.pooled).flatten(1)
@@ -87,10 +87,8 @@ class Refinement(nn.Module):
             state = self.recur(joined, state)
             return beliefs + self.change(state.output), state
 
-    def recur(self, inputs: Tensor, state: State | None) -> State:
-        """Return the state of the LSTM after one more input [N, hidden]; it starts with zeros."""
-        zeros = inputs.new_zeros(len(inputs), self.hidden)
-        state = State(zeros, zeros) if state is None else state
+    def recur(self, inputs: Tensor, state: State) -> State:
+        """Return the state of the LSTM after one more input; its forget gate starts with a bias of one."""
         enter, candidate, forget, leave = self.gates(torch.cat((inputs, state.output), 1)).chunk(4, 1)
         cell = (forget + 1).sigmoid() * state.cell + enter.sigmoid() * candidate.tanh()
         return State(leave.sigmoid() * cell.tanh(), cell)
@@ -166,6 +164,11 @@ class Gradients(NamedTuple):
     means: Tensor  # [B, K, 3, H, W]
     logits: Tensor  # [B, K, 1, H, W]
     beliefs: Tensor  # [B, K, 2 D]
+
+
+Refined = tuple[Tensor, Tensor, Tensor, State]
+Refine = Callable[[Tensor, Tensor, State, Tensor], Refined]
+Bound = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class IODINE(nn.Module):
@@ -267,29 +270,66 @@ class IODINE(nn.Module):
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
         """Return the loss of the variant, and the negative log likelihood and KL of the last evaluation in nats."""
-        images = self.prepare(batch["images"])
-        noise = torch.randn(
-            (self.evaluations, len(images), self.slots, len(self.first_belief) // 2), device=images.device
-        )
-        steps = list(self.refine(images, noise))
-        nll, kl = steps[-1].evaluated.nll.mean(), steps[-1].kl.mean()
+        return self.loss_by(self.refined, self.bound, batch)
+
+    def compiled_loss(self, compiled: Callable[[Any], Any]) -> Callable[[Batch, Tensor], Losses]:
+        """Return `training_loss` with its parts compiled: all refinements share one, which the whole would repeat."""
+        refined, bound = compiled(self.refined), compiled(self.bound)
+        return lambda batch, step: self.loss_by(refined, bound, batch)
+
+    def loss_by(self, refined: Refine, bound: Bound, batch: Batch) -> Losses:
+        """Return the losses by these forms of `refined` and `bound`."""
+        images, count = self.prepare(batch["images"]), self.slots
+        noise = torch.randn(self.evaluations, len(images), count, len(self.first_belief) // 2, device=images.device)
+        beliefs, state = self.start(len(images), count)
+        parts = []
+        for sample in noise[:-1].unbind():
+            nll, kl, beliefs, state = refined(images, beliefs, state, sample)
+            parts.append((nll, kl))
+        parts.append(bound(images, beliefs, noise[-1]))
+        nll, kl = (part.mean() for part in parts[-1])
         if self.variant.only_nll:
             return {"loss": nll, "nll": nll.detach(), "kl": kl.detach()}
-        bounds = [one.evaluated.nll.mean() + one.kl.mean() for one in steps]
-        loss = torch.stack([bound * index / (len(bounds) - 1) for index, bound in enumerate(bounds)]).sum()
+        bounds = torch.stack([nll.mean() + kl.mean() for nll, kl in parts])
+        loss = (bounds * torch.linspace(0, 1, len(bounds), device=images.device)).sum()
         return {"loss": loss, "nll": nll.detach(), "kl": kl.detach()}
+
+    def start(self, images: int, slots: int) -> tuple[Tensor, State]:
+        """Return the first belief [B, K, 2 D] of every slot and the first state of the LSTM.
+
+        In training the state requires a gradient like all later ones, so that all refinements are the same graph.
+        """
+        beliefs = self.first_belief.repeat(images, slots, 1)
+        zeros = [beliefs.new_zeros(images * slots, self.refinement.hidden) for _ in State._fields]
+        return beliefs, State(*(zero.requires_grad_(beliefs.requires_grad) for zero in zeros))
 
     def refine(self, images: Tensor, noise: Tensor) -> Iterator[Step]:
         """Yield the evaluations of prepared images, each with its noise, [evaluations, B, K, D] in all."""
-        beliefs, state = self.first_belief.expand(*noise.shape[1:3], -1), None
+        beliefs, state = self.start(*noise.shape[1:3])
         for index, sample in enumerate(noise):
             step, after = self.evaluate(images, beliefs, sample)
             yield step
             if index < len(noise) - 1:
-                gradients = self.gradients(step, after, beliefs, sample)
-                maps, norm = self.maps(images, step, gradients), self.belief_norm(gradients.beliefs)
-                flat, state = self.refinement(maps, beliefs.flatten(0, 1), norm.flatten(0, 1), state)
-                beliefs = flat.view(beliefs.shape)
+                beliefs, state = self.changed(images, beliefs, state, step, after, sample)
+
+    def refined(self, images: Tensor, beliefs: Tensor, state: State, noise: Tensor) -> Refined:
+        """Return negative log likelihood and KL [B] of the beliefs, and the beliefs and state after a refinement."""
+        step, after = self.evaluate(images, beliefs, noise)
+        return step.evaluated.nll, step.kl, *self.changed(images, beliefs, state, step, after, noise)
+
+    def bound(self, images: Tensor, beliefs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return negative log likelihood and KL [B] of the beliefs."""
+        step, _ = self.evaluate(images, beliefs, noise)
+        return step.evaluated.nll, step.kl
+
+    def changed(
+        self, images: Tensor, beliefs: Tensor, state: State, step: Step, after: list[Tensor], noise: Tensor
+    ) -> tuple[Tensor, State]:
+        """Return the beliefs and the state of the LSTM after a refinement."""
+        gradients = self.gradients(step, after, beliefs, noise)
+        maps, normed = self.maps(images, step, gradients), self.belief_norm(gradients.beliefs)
+        flat, state = self.refinement(maps, beliefs.flatten(0, 1), normed.flatten(0, 1), state)
+        return flat.view(beliefs.shape), state
 
     def evaluate(self, images: Tensor, beliefs: Tensor, noise: Tensor) -> tuple[Step, list[Tensor]]:
         """Decode a sample of the beliefs [B, K, 2 D], and return it with the inner maps of the decoder."""

@@ -85,10 +85,24 @@ class Evaluated:
 
     def counterfactual(self) -> Tensor:
         """How much each component adds to the log likelihood [B, K, C, H, W]: without it, the other masks grow."""
-        if (components := self.joint.shape[1]) == 1:
+        if self.joint.shape[1] == 1:
             return torch.zeros_like(self.joint)
-        itself = torch.eye(components, dtype=torch.bool, device=self.joint.device)[:, :, None, None, None]
-        others, shares = (
-            torch.logsumexp(part[:, None].masked_fill(itself, -torch.inf), 2) for part in (self.joint, self.log_masks)
-        )
-        return self.likelihood[:, None] - (others - shares)
+        return self.likelihood[:, None] - (sums_of_others(self.joint) - sums_of_others(self.log_masks))
+
+
+def sums_of_others(logs: Tensor) -> Tensor:
+    """Return the log of the sum of the others' exponentials for each of the components [B, K, ...], two or more.
+
+    Sums from both ends stay exact where one component outweighs all others, unlike the total without it.
+
+    >>> sums_of_others(torch.tensor([[1.0, 8.0, 3.0]]).log()).exp()
+    tensor([[11.,  4.,  9.]])
+    """
+    parts = logs.unbind(1)
+    before, after = [parts[0]], [parts[-1]]
+    for part in parts[1:-1]:
+        before.append(torch.logaddexp(before[-1], part))
+    for part in reversed(parts[1:-1]):
+        after.append(torch.logaddexp(after[-1], part))
+    inner = [torch.logaddexp(*pair) for pair in zip(before[:-1], reversed(after[:-1]), strict=True)]
+    return torch.stack((after[-1], *inner, before[-1]), 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 
 class PixelDecoder(nn.Module):
@@ -42,7 +45,7 @@ class PixelDecoder(nn.Module):
         grad = F.conv_transpose2d(maps, self.head.weight, padding=1)
         for layer, output in zip(reversed(self.layers), reversed(after[1:]), strict=True):
             grad = F.conv_transpose2d(grad * elu_slope(output), layer.weight, padding=1)  # type: ignore[arg-type]
-        grad = narrowed((grad * elu_slope(after[0])).float())
+        grad = narrowed(grad * elu_slope(after[0]))
         count = self.first.in_channels - 2 - (self.constant is not None)
         return F.conv_transpose2d(grad, self.first.weight[:, :count], padding=1).float().sum((2, 3))
 
@@ -61,16 +64,41 @@ def coordinates(size: int, device: torch.device) -> Tensor:
 
 def widened(maps: Tensor, size: int) -> Tensor:
     """Repeat the middle row and column of maps [N, C, 3, 3] to [N, C, size, size]."""
-    top, middle, bottom = maps[:, :, :1], maps[:, :, 1:2], maps[:, :, 2:]
-    maps = torch.cat((top, middle.expand(-1, -1, size - 2, -1), bottom), 2)
-    left, middle, right = maps[..., :1], maps[..., 1:2], maps[..., 2:]
-    return torch.cat((left, middle.expand(-1, -1, -1, size - 2), right), 3)
+    return _Widened.apply(maps, size)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Widened(torch.autograd.Function):
+    """`widened`, with sums as its gradient; that of an index would be added up value by value."""
+
+    @staticmethod
+    def forward(ctx: Any, maps: Tensor, size: int) -> Tensor:
+        """The wide maps."""
+        rows = thirds(size, maps.device)
+        return maps[:, :, rows[:, None], rows]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """The gradient of the small maps."""
+        return narrowed(grads[0]), None
+
+
+def thirds(size: int, device: torch.device) -> Tensor:
+    """Whether each of `size` places is the first (0), between (1) or the last (2)."""
+    place = torch.arange(size, device=device)
+    return (place > 0).long() + (place == size - 1)
 
 
 def narrowed(maps: Tensor) -> Tensor:
-    """The gradient of `widened`: inner rows and columns are summed, [N, C, 3, 3]."""
-    maps = torch.cat((maps[..., :1], maps[..., 1:-1].sum(3, keepdim=True), maps[..., -1:]), 3)
-    return torch.cat((maps[:, :, :1], maps[:, :, 1:-1].sum(2, keepdim=True), maps[:, :, -1:]), 2)
+    """The gradient of `widened`: inner rows and columns are summed, [N, C, 3, 3].
+
+    It is a matrix product with the nine parts of a map, because that reads the map once.
+    """
+    rows = thirds(maps.shape[-1], maps.device)
+    part = 3 * rows[:, None] + rows  # [size, size]
+    parts = part.flatten() == torch.arange(9, device=maps.device)[:, None]  # [9, size * size]
+    sums = parts.to(maps.dtype) @ maps.permute(0, 2, 3, 1).flatten(1, 2)  # [N, 9, C]
+    return sums.mT.reshape(len(maps), -1, 3, 3)
 
 
 def elu_slope(output: Tensor) -> Tensor:

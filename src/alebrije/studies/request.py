@@ -83,9 +83,11 @@ class Request:
                 )
 
 
-def learns_from_images(name: str, instrument: str) -> ModelRecord:
-    """The record of a model that learns from images; an InputError for one that learns from episodes."""
+def learns_from_images(name: str, instrument: str, labelled: bool = False) -> ModelRecord:
+    """The record of a model that learns from images; an InputError for others. `labelled` accepts labelled images."""
     record = get_model(name)
-    if record.learns_from != "images":
-        raise InputError(f"{record.title} learns from episodes; {instrument} examines models that learn from images")
+    if record.learns_from != "images" and not (labelled and record.learns_from == "labelled images"):
+        raise InputError(
+            f"{record.title} learns from {record.learns_from}; {instrument} examines models that learn from images"
+        )
     return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from alebrije.metrics import (
 )
 from alebrije.models import Batch
 from alebrije.scenes import Scenes
+from alebrije.train.image_files import FileImages
+from alebrije.train.labels import LabelledImages
 from alebrije.train.loop import TrainingCheck
 from alebrije.train.options import PreloadProgress
 from alebrije.train.plan import Plan
@@ -39,9 +41,13 @@ def training_check(
     if not plan.record.reconstructs:
         return None
     scene_set = plan.scene_set("validation")
-    assert isinstance(scene_set, (Images, TaskSources))
-    frames = _rendered(_WithMasks(scene_set, plan.size), count, device, progress)
-    masks = frames["masks"] if plan.record.has_slots else None
+    if isinstance(scene_set, FileImages):
+        frames = replace(scene_set, masks=True, labels=None).render(scene_set.scenes(0, count), device)
+    else:
+        images = scene_set.images if isinstance(scene_set, LabelledImages) else scene_set
+        assert isinstance(images, (Images, TaskSources))
+        frames = _rendered(_WithMasks(images, plan.size), count, device, progress)
+    masks = frames.get("masks") if plan.record.has_slots else None
     return lambda model: _reconstruction_scores(model, frames["images"], masks)
 
 

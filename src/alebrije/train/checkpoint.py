@@ -24,7 +24,6 @@ from alebrije.train.flat_optimizer import FlatOptimizer
 
 _WEIGHTS, _PROGRESS, _STEP = "weights.safetensors", "progress.safetensors", "step.json"
 _PLAN = "../../run.json"  # of the run
-_PLATEAU = "plateau/"  # prefix of the state of a plateau
 _ADVICE = "remove its folder to continue from the previous checkpoint"
 
 
@@ -85,11 +84,11 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: FlatOptimizer) -> t
         if state := {key.split("/")[0]: stored[key] for key in stored if key.partition("/")[2] == name}:
             states[weight] = state
     optimizer.load_states(states)
-    if optimizer.plateau is not None:
-        state = {key.removeprefix(_PLATEAU): tensor for key, tensor in stored.items() if key.startswith(_PLATEAU)}
-        if state.keys() != optimizer.plateau.state().keys():
-            raise InputError(f"{path} has no state of the decay `plateau`; {_ADVICE}")
-        optimizer.plateau.load(state)
+    for name, companion in optimizer.companions.items():
+        state = {key.removeprefix(f"{name}/"): tensor for key, tensor in stored.items() if key.startswith(f"{name}/")}
+        if not companion.fits(state):
+            raise InputError(f"{path} has no state of the {companion.title}; {_ADVICE}")
+        companion.load(state)
     try:
         return int(_step_file(path)["step"]), stored["random"]
     except (KeyError, TypeError, ValueError) as error:
@@ -119,8 +118,8 @@ def _damaged(path: Path, error: Exception) -> InputError:
 
 def _optimizer_state(model: nn.Module, optimizer: FlatOptimizer) -> dict[str, Tensor]:
     names = {weight: name for name, weight in model.named_parameters()}
-    plateau = {} if optimizer.plateau is None else optimizer.plateau.state()
-    return {f"{_PLATEAU}{name}": value for name, value in plateau.items()} | {
+    companions = optimizer.companions.items()
+    return {f"{name}/{key}": value for name, part in companions for key, value in part.state().items()} | {
         f"{key}/{names[weight]}": value for weight, state in optimizer.states().items() for key, value in state.items()
     }
 

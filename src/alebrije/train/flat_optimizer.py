@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from alebrije.train.labelled_pass import LabelledPass
 from alebrije.train.plateau import Plateau
 
 _ALIGNMENT = 64  # values; each parameter starts at a multiple, for vectorised reads
@@ -73,6 +74,7 @@ class FlatOptimizer:
     groups: dict[str, list[FlatParameters]]  # by the part of the model that is clipped by itself
     optimizer: Optimizer  # of the `values` of all groups
     plateau: Plateau | None = None  # lowers the learning rates
+    labelled: LabelledPass | None = None  # updates the same parameters between the steps
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -83,6 +85,12 @@ class FlatOptimizer:
     def all(self) -> list[FlatParameters]:
         """All groups of flat parameters."""
         return [flat for groups in self.groups.values() for flat in groups]
+
+    @property
+    def companions(self) -> dict[str, Plateau | LabelledPass]:
+        """What is stored beside the state of the parameters, by name."""
+        named = {"plateau": self.plateau, "labelled": self.labelled}
+        return {name: part for name, part in named.items() if part is not None}
 
     def zero_grad(self) -> None:
         """Drop the gradients of the parameters."""

@@ -13,6 +13,7 @@ from torch import nn
 from alebrije.errors import InputError
 from alebrije.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, step_of
 from alebrije.train.history import History
+from alebrije.train.labelled_pass import LabelledPass, LabelledSet
 from alebrije.train.options import RunOptions
 from alebrije.train.process_group import ProcessGroup
 from alebrije.train.recipe import Recipe
@@ -34,13 +35,15 @@ def train(
     *,
     seed: int = 0,
     check: TrainingCheck | None = None,
+    labelled: LabelledSet | None = None,
 ) -> nn.Module:
     """Train a model in place, from the last checkpoint in `folder` if there is one.
 
     `history.jsonl` gets a line with the mean losses every `log_every` steps, and one with the scores of `check` every
-    `check_every` steps. `seed` is for dropout, noise and the like; the data have their own. After Ctrl-C or SIGTERM a
-    checkpoint is saved first; several processes save it when they next log. A signal during the first step, a training
-    check, or while images are rendered does not wait for their end.
+    `check_every` steps. `labelled` images are learned in passes of their own. `seed` is for dropout, noise and the
+    like; the data have their own. After Ctrl-C or SIGTERM a checkpoint is saved first; several processes save it when
+    they next log. A signal during the first step, a training check, or while images are rendered does not wait for
+    their end.
     """
     options = options or RunOptions()
     group = ProcessGroup.join(torch.device(options.device))
@@ -50,6 +53,9 @@ def train(
     layout = torch.channels_last if group.device.type == "cuda" else torch.preserve_format
     model.to(group.device, memory_format=layout).train()  # type: ignore[call-overload]
     optimizer = recipe.make_optimizer(model)  # after the layout is set, because it copies the layout
+    if labelled is not None:
+        rate = float(optimizer.param_groups[0]["peak"])
+        optimizer.labelled = LabelledPass(model, labelled, rate, recipe.precision, options.fast)
     folder.mkdir(parents=True, exist_ok=True)
     graceful = GracefulStop(ignore_repeats=group.size > 1)
     with closing(source), group.own_random_numbers(seed), group.own_stream(), graceful as stop:

@@ -21,6 +21,9 @@ from alebrije.models import Batch, ModelRecord, build, get
 from alebrije.models.catalog import RENAMED
 from alebrije.seeding import seeded
 from alebrije.suggest import did_you_mean
+from alebrije.train.image_files import FileImages, ImageFile, is_image_file
+from alebrije.train.labelled_pass import LabelledSet
+from alebrije.train.labels import LabelledImages, Labels
 from alebrije.train.options import PreloadProgress
 from alebrije.train.preloading import FOLDER, Store, preload
 from alebrije.train.presets import ALL, Preset, preset
@@ -47,7 +50,8 @@ from alebrije.worlds.user_worlds import user_world_inputs
 MAX_SEED = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
 _DEFAULT_ALPHA = 0.6
 _RECIPE_TYPES = get_type_hints(Recipe)
-_DTYPES = {"factors": torch.int64}  # of the tensors in a batch that are not floats
+_DTYPES = {"factors": torch.int64, "labels": torch.int64}  # of the tensors in a batch that are not floats
+_PRESET_WORLDS = {"shapes3d": "rooms", "mpi3d": "arm"}  # our counterparts of files
 _DRY_RUNS: set[str] = set()  # steps that this process has already tried
 
 
@@ -58,7 +62,7 @@ class Plan:
     model: str
     settings: dict[str, Any]
     recipe: Recipe
-    world: str
+    world: str  # or a file of images, such as "mpi3d:FILE"
     rule: str | None  # None: images of the world, with all its combinations
     alpha: float | None
     size: int
@@ -82,10 +86,24 @@ class Plan:
         """Whether the model learns from episodes; other models learn from images of a world or of a task's sources."""
         return self.record.learns_from == "episodes"
 
-    def world_or_task(self) -> World | Task:
-        """Return the task if the plan has a rule, else the world."""
+    @property
+    def labels(self) -> Labels | None:
+        """The labels that the model learns from, if any."""
+        data, text = self.world_or_task(), self.settings.get("labels")
+        if self.record.learns_from != "labelled images" or text is None:
+            return None
+        if isinstance(data, ImageFile):
+            if not data.names:
+                raise InputError(f"{self.record.title} learns from labels, and {self.world} has no table of attributes")
+            return Labels.parse(text, data.names, data.counts)
+        if isinstance(data, Task) or data.whole is None:
+            raise InputError(f"{self.record.title} learns from labels of one object, as in dsprites and rooms")
+        return Labels.parse(text, data.vocabulary.names, data.vocabulary.counts)
+
+    def world_or_task(self) -> World | Task | ImageFile:
+        """Return the task if the plan has a rule, else the world or the file."""
         if self.rule is None:
-            return get_world(self.world)
+            return ImageFile(self.world) if is_image_file(self.world) else get_world(self.world)
         return task(self.world, self.rule, _DEFAULT_ALPHA if self.alpha is None else self.alpha)
 
     def new_model(self) -> nn.Module:
@@ -99,8 +117,12 @@ class Plan:
         if isinstance(data, Task):
             task_set = TaskEpisodes if self.predicts else TaskSources
             return task_set(data, self.size, self.seed, part)
+        labels = self.labels
+        if isinstance(data, ImageFile):
+            return FileImages(data, self.size, self.seed, self.images, part != "train", labels)
         world_set = AllImages if part == "train" and self.images == self.distinct_images else Images
-        return world_set(data, self.size, self.seed, part != "train", self.without)
+        images = world_set(data, self.size, self.seed, part != "train", self.without)
+        return images if labels is None else LabelledImages(images, labels)
 
     def source(
         self,
@@ -110,22 +132,49 @@ class Plan:
         folder: Path | None = None,
     ) -> Source:
         """Return the training batches; images rendered beforehand are kept in a run folder if there is one."""
+        scene_set = self.scene_set()
+        if isinstance(scene_set, FileImages):
+            return PreloadedSource(scene_set.all(device), self.seed)
         if not self.images:
-            return StreamedSource(self.scene_set(), device)
+            return StreamedSource(scene_set, device)
         store = None if folder is None else Store(folder / FOLDER, self._image_settings(device))
-        return PreloadedSource(preload(self.scene_set(), self.images, device, workers, progress, store), self.seed)
+        return PreloadedSource(preload(scene_set, self.images, device, workers, progress, store), self.seed)
+
+    def labelled_set(self, source: Source, device: torch.device) -> LabelledSet | None:
+        """Return the few labelled images that the model learns from in passes of their own, if it does."""
+        if "labelled" not in self.settings:
+            return None
+        count, batch, total = self.settings["labelled"], self.recipe.batch, self.images or self.distinct_images
+        if self.settings["passes"] == "epoch" and not total:
+            raise InputError("passes=epoch needs a number of images: use --images, or --set passes=step")
+        if isinstance(source, PreloadedSource):
+            items = source.some(count)
+        else:
+            items = self.scene_set().render(self.scene_set().scenes(0, count), device)
+        if self.settings["passes"] == "step":
+            return LabelledSet(items, batch, every=1, updates=1, seed=self.seed)
+        return LabelledSet(items, batch, -(-(total or 0) // batch), -(-len(items["labels"]) // batch), self.seed)
+
+    @property
+    def edited_inputs(self) -> dict[str, str]:
+        """The fingerprint of a user's own world; nothing for other data."""
+        return {} if is_image_file(self.world) else user_world_inputs(self.world)
 
     def _image_settings(self, device: torch.device) -> dict[str, Any]:
         """Return everything that decides the images rendered beforehand."""
         names = ("alebrije", "world", "rule", "alpha", "size", "images", "seed", "without")
         stored = self.to_json()
         known = {name: stored[name] for name in names if name in stored}
-        return {**known, "episodes": self.predicts, "device": device.type, **user_world_inputs(self.world)}
+        labels = self.labels
+        more = {} if labels is None else {"labels": self.settings["labels"]}
+        return {**known, "episodes": self.predicts, "device": device.type, **more, **self.edited_inputs}
 
     @property
     def distinct_images(self) -> int | None:
         """How many different images training may show; None if there is no limit."""
         world = self.world_or_task()
+        if isinstance(world, ImageFile):
+            return len(world)
         if not isinstance(world, World) or world.whole is None:
             return None
         return len(remaining_indices(world, self.without)) if self.without else world.whole
@@ -200,7 +249,9 @@ class Plan:
         names = ("source", "target") if self.predicts else ("images",)
         known = _known(data) if self.predicts and isinstance(data, Task) else {}
         images: dict[str, tuple[int, ...]] = dict.fromkeys(names, (share, 3, self.size, self.size))
-        return images | {name: (share, *tensor.shape[1:]) for name, tensor in known.items()}
+        labels = self.labels
+        more = {} if labels is None else {"labels": (share, len(labels.counts))}
+        return images | {name: (share, *tensor.shape[1:]) for name, tensor in known.items()} | more
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as it is stored."""
@@ -247,9 +298,14 @@ def plan(
     >>> type(plan("slot-attention", preset_name="tiny", rule="S-A", alpha=0.2).scene_set()).__name__
     'TaskSources'
     """
-    record, chosen = get(model), preset(model, preset_name, world)
+    record, chosen = get(model), preset(model, preset_name, _world_of_preset(world))
     preset_world, _, preset_rule = chosen.data[0].partition("/")
-    world, rule = world or preset_world, rule or preset_rule or None
+    rule = rule or (preset_rule if world is None or not is_image_file(world) else "") or None
+    world = world or preset_world
+    if rule is not None and is_image_file(world):
+        raise InputError(f"{world} has images, and a rule makes episodes of scenes; leave out one of them")
+    if record.learns_from == "episodes" and rule is None:
+        raise InputError(f"{record.title} learns from episodes of a task, such as sprites/S-A, not from {world}")
     if rule is None and alpha is not None:
         raise InputError(f"{record.title} learns from a world here, so alpha has no meaning; it belongs to tasks")
     if (seed := whole_number("seed", seed)) >= MAX_SEED:
@@ -268,7 +324,7 @@ def plan(
         rule=rule,
         alpha=_DEFAULT_ALPHA if rule is not None and alpha is None else alpha,
         size=size,
-        images=_image_count(images, chosen, get_world(world)),
+        images=_image_count(images, chosen, ImageFile(world) if is_image_file(world) else get_world(world)),
         seed=seed,
         preset=preset_name,
     )
@@ -300,8 +356,11 @@ def _fitted_settings(made: Plan, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return the model settings that follow from the data."""
     data = made.world_or_task()
     fitted: dict[str, Any] = {"size": made.size}
-    if "architecture" in defaults and made.world == "dsprites":
+    if defaults.get("channels") == 3 and made.world.partition(":")[0] == "dsprites":  # of images, not of layers
         fitted["channels"] = 1
+    if "labels" in defaults:
+        labels = replace(made, settings=dict(defaults) | made.settings).labels
+        fitted["counts"] = labels.counts if labels is not None else ()
     if not made.predicts:
         fitted["dataset_size"] = made.images or made.distinct_images or made.recipe.steps * made.recipe.batch
     elif isinstance(data, Task):
@@ -324,8 +383,19 @@ def _known(data: Task) -> Batch:
     return {"factors": known_factors(scenes), "floats": known_floats(scenes)}
 
 
-def _image_count(images: int | None, chosen: Preset, world: World) -> int:
-    """Return how many images to preload; all of a grid where the preset says so."""
+def _world_of_preset(world: str | None) -> str | None:
+    """Return the world whose preset suits a file."""
+    kind = (world or "").partition(":")[0]
+    return _PRESET_WORLDS.get(kind, world)
+
+
+def _image_count(images: int | None, chosen: Preset, world: World | ImageFile) -> int:
+    """Return how many images to preload; all of a grid where the preset says so, and all of a file."""
+    if isinstance(world, ImageFile):
+        total = len(world)
+        if images is not None and not 1 <= whole_number("images", images) <= total:
+            raise InputError(f"images must be 1 to {total:,}, the number in {world.name}, not {images}")
+        return total if images is None else images
     if images is None:
         return (world.whole or 0) if chosen.images == ALL else chosen.images
     return whole_number("images", images)

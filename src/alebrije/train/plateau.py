@@ -37,6 +37,8 @@ class Plateau:
     0.5
     """
 
+    title = "decay `plateau`"
+
     def __init__(self, rule: PlateauRule, device: torch.device) -> None:
         self.rule = rule
         self.factor = torch.ones((), device=device)
@@ -68,6 +70,10 @@ class Plateau:
     def state(self) -> dict[str, Tensor]:
         """Return all tensors of the state, by name."""
         return {name.lstrip("_"): value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+    def fits(self, state: dict[str, Tensor]) -> bool:
+        """Whether a state can be loaded."""
+        return state.keys() == self.state().keys()
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Restore a state."""

@@ -80,6 +80,45 @@ VAE_PAPERS = (VAE_PAPER, replace(VAE_PAPER, data=GRIDS[1:], recipe=replace(VAE_P
 AE_SMALL = Preset(GRIDS, 64, Recipe(steps=30_000, batch=64, lr=5e-4), "ours: 30,000 steps")
 AE_TINY = Preset(GRIDS, 64, Recipe(steps=300, batch=32, lr=2e-3, precision="float32"), "ours: learns in seconds")
 VAE_SMALL, VAE_TINY = replace(AE_SMALL, model={"anneal": 3_000}), replace(AE_TINY, model={"anneal": 100})
+_PLATEAU: dict[str, Any] = {
+    "decay": "plateau",
+    "cooldown": 4,
+}  # an epoch that is not one percent better halves the rate
+PARTED_PAPERS = tuple(
+    replace(
+        base,
+        recipe=replace(base.recipe, window=window, patience=patience, **_PLATEAU),
+        origin="sinahmr/parted-vae; 100 epochs, sizes and labels as in the code behind the paper of SNC and NK",
+        model={"latents": latents},
+    )
+    for base, window, patience, latents in zip(VAE_PAPERS, (11_520, 7_500), (1, 2), (5, 6), strict=True)
+)
+PARTED_SMALL = replace(AE_SMALL, model={"anneal": 30_000})
+WEAKDE_LABELS = ("position x/3,position y/3,shape", "object hue,shape,scale/3")  # 27 and 120 classes
+WEAKDE_PAPERS = tuple(
+    replace(
+        base,
+        # the rate falls by a tenth after 10,000 steps without a lower loss of a batch
+        recipe=replace(base.recipe, lr=1e-4, decay="plateau", window=1, patience=10_000, threshold=0.0, drop=0.9),
+        origin="network, rate and 100 epochs of the code behind the paper of SNC and NK, which trains a plain "
+        "autoencoder (as_published=true); the method as in Andrea-V/Weak-Disentanglement",
+        model={"labels": labels, "warmup": base.recipe.steps // 2},
+    )
+    for base, labels in zip(VAE_PAPERS, WEAKDE_LABELS, strict=True)
+)
+WEAKDE_SMALL = tuple(
+    replace(AE_SMALL, data=(world,), model={"labels": labels, "warmup": 10_000, "statistics": 2_000})
+    for world, labels in zip(GRIDS, WEAKDE_LABELS, strict=True)
+)
+WEAKDE_TINY = replace(AE_TINY, model={"warmup": 150, "statistics": 50, "width": 64})
+MTD_PAPERS = tuple(
+    replace(
+        base,
+        recipe=replace(base.recipe, steps=base.recipe.steps // 10),
+        origin="ours, because neither code nor settings are public; 10 epochs as in the paper of SNC and NK",
+    )
+    for base in VAE_PAPERS
+)
 COAT_VAE = Preset(
     ("coat", "coat-correlated"),
     128,
@@ -256,6 +295,18 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
         "small": (_with(VAE_SMALL, _DISCRIMINATED, gamma=6.0),),
         "tiny": (_with(VAE_TINY, {"betas": _DISCRIMINATED["betas"]}, discriminator_width=100),),
     },
+    "parted-vae": {
+        "paper": tuple(_with(base, classes=classes) for base, classes in zip(PARTED_PAPERS, (3, 4), strict=True)),
+        "small": (PARTED_SMALL,),
+        "tiny": (VAE_TINY,),
+    },
+    "parted-vae-ss": {
+        "paper": PARTED_PAPERS,
+        "small": (_with(PARTED_SMALL, passes="step"),),
+        "tiny": (_with(VAE_TINY, passes="step", labelled=64),),
+    },
+    "weakde": {"paper": WEAKDE_PAPERS, "small": WEAKDE_SMALL, "tiny": (WEAKDE_TINY,)},
+    "mtd": {"paper": MTD_PAPERS, "small": (AE_SMALL,), "tiny": (AE_TINY,)},
     "slot-attention": {"paper": SLOTS_PAPER, "small": (SLOTS_SMALL, SLOTS_SMALL_MANY), "tiny": (SLOTS_TINY,)},
     "bo-qsa": {
         "paper": (BO_QSA_PAPER, _with(replace(BO_QSA_PAPER, data=("clevr10",)), slots=11)),

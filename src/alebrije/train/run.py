@@ -31,8 +31,9 @@ def run_plan(plan: Plan, folder: Path, options: RunOptions | None = None) -> nn.
         return model.to(group.device).eval()
     check = training_check(plan, options.check_size, group.device, options.preload_progress)
     source = plan.source(group.device, options.workers, options.preload_progress, folder)
+    labelled = plan.labelled_set(source, group.device)
     options = replace(options, device=group.device)  # under torchrun each process has its own
-    trained = train(model, source, plan.recipe, folder, options, seed=plan.seed, check=check)
+    trained = train(model, source, plan.recipe, folder, options, seed=plan.seed, check=check, labelled=labelled)
     if group.rank == 0 and (folder / FOLDER).is_dir() and (options.until is None or options.until >= plan.recipe.steps):
         remove_folder(folder / FOLDER)
     return trained

@@ -14,7 +14,6 @@ from alebrije.files import SETTINGS, read_json, read_text
 from alebrije.train.checkpoint import checkpoints
 from alebrije.train.plan import Plan
 from alebrije.train.recipe import Recipe
-from alebrije.worlds.user_worlds import user_world_inputs
 
 PLAN_FILE = "run.json"
 WORLD_FILE = "world.json"
@@ -37,7 +36,7 @@ def claim_folder(plan: Plan, folder: Path) -> None:
     A run on a user's own world is also refused if that world was edited since the run began.
     """
     _claim(plan, folder)
-    if world := user_world_inputs(plan.world):
+    if world := plan.edited_inputs:
         path, text = folder / WORLD_FILE, json.dumps(world) + "\n"
         if path.exists() and _world_text(path) != text and checkpoints(folder):
             raise InputError(

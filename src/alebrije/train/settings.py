@@ -30,6 +30,8 @@ def _converted(value: Any, kind: Any) -> Any:
     is_text = isinstance(value, str)
     if get_origin(kind) is Literal:
         return {str(choice): choice for choice in get_args(kind)}[value]
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return tuple(int(number) for number in (value.split(",") if is_text else value))
     if get_origin(kind) is tuple:
         first, second = value.split(",") if is_text else value
         return _converted(first, float), _converted(second, float)
@@ -39,6 +41,8 @@ def _converted(value: Any, kind: Any) -> Any:
         return None
     if kind is bool:
         return {"true": True, "false": False}[value.lower()] if is_text else {True: True, False: False}[value]
+    if kind is str and is_text:
+        return value
     if kind is int and (is_text or (isinstance(value, int) and not isinstance(value, bool))):
         return int(value)
     if kind is float and not isinstance(value, bool) and math.isfinite(float(value)):
@@ -50,6 +54,9 @@ def _in_words(kind: Any) -> str:
     """Describe a type for an error message; tables cannot be typed on a command line and are left out."""
     if get_origin(kind) is Literal:
         return " or ".join(map(str, get_args(kind)))
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return "whole numbers separated by commas"
     if get_origin(kind) is tuple:
         return "two numbers separated by a comma"
-    return {int: "a whole number", float: "a number", bool: "true or false", NoneType: "none"}.get(kind, "")
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "none"}
+    return words.get(kind, "")

@@ -137,6 +137,13 @@ class PreloadedSource:
         chosen = parts[0] if len(parts) == 1 else torch.cat(parts)
         return {name: tensor[chosen] for name, tensor in self.items.items()}
 
+    def some(self, count: int) -> Batch:
+        """Return `count` items chosen at random by the seed, or all if there are no more."""
+        generator = torch.Generator().manual_seed(self.seed)
+        device = next(iter(self.items.values())).device
+        chosen = torch.randperm(len(self), generator=generator)[:count].to(device)
+        return {name: tensor[chosen] for name, tensor in self.items.items()}
+
     def close(self) -> None:
         """Nothing is rendered ahead."""
 

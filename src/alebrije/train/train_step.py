@@ -52,10 +52,15 @@ class TrainStep:
         self.number_on_device = torch.tensor(float(self.number), device=device)
         self.bad_step = torch.tensor(float("inf"), device=device)  # the first step whose loss was not finite
         loss: Any = self.model.training_loss
-        self.loss: Callable[[Batch, Tensor], Losses] = _compiled(loss) if self.fast else loss
+        self.loss: Callable[[Batch, Tensor], Losses] = loss
+        if self.fast:  # a model that repeats a part may compile that part instead of the whole
+            in_parts: Any = getattr(self.model, "compiled_loss", None)
+            self.loss = _compiled(loss) if in_parts is None else in_parts(_compiled)
 
     def run(self, batch: Batch) -> None:
-        """Learn from a batch with uint8 images."""
+        """Learn from a batch with uint8 images, after the labelled images that are due."""
+        if self.optimizer.labelled is not None:
+            self.optimizer.labelled.before(self.number)
         factor = self.recipe.lr_factor(self.number)
         for group in self.optimizer.param_groups:
             group["lr"].fill_(group["peak"] * factor)

@@ -97,12 +97,12 @@ def _trainable(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if name in catalog():
             with suppress(InputError):
-                yield learns_from_images(name, "neurons").name
+                yield learns_from_images(name, "neurons", labelled=True).name
 
 
 def _trained(folder: ResultFolder, request: Request, corpus: Corpus, name: str) -> Iterator[TrainedModel]:
     """A model trained on the world of the corpus with each seed; none if its images come from a file."""
-    size, record = SIZES[request.size], learns_from_images(name, "neurons")
+    size, record = SIZES[request.size], learns_from_images(name, "neurons", labelled=True)
     if corpus.file is not None:
         if request.models:
             raise InputError(f"{record.name} cannot be trained on images of a file; train it elsewhere and pass a spec")
