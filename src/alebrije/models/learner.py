@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 Batch = dict[str, Tensor]
-"""The input of a training step, on the training device. Models that learn from images read `images` [B, 3, H, W].
+"""The input of a training step, on the training device. Models that learn from images read `images` [B, 3, H, W], and
+with labels also `labels` [B, L] int64.
 Models that learn from episodes read `source` and `target` [B, 3, H, W]; `factors` [B, N, F] int64 and `floats`
 [B, N, P] describe the source scene. Images are floats in 0..1."""
 
@@ -22,7 +23,9 @@ class Learner(Protocol):
     `training_loss` is compiled and captured in a CUDA graph, so its shapes may depend only on the shapes of the batch,
     and it must not copy values to the CPU. `step` is the number of the step, a float tensor without axes.
     If the loss is not a mean over images, a batch cannot be split over processes: the attribute `whole_batch_reason`
-    then says why. Models that learn from episodes also have `predict(batch)`, which returns the predicted target
+    then says why. `compiled_loss(compiled)`, if there is one, returns the loss with parts of it compiled; else all of
+    it is. `labelled_loss(batch)` is the loss of the few labelled images of the setting `labelled`, which are learned
+    between the steps. Models that learn from episodes also have `predict(batch)`, which returns the predicted target
     images [B, 3, H, W].
     """
 
