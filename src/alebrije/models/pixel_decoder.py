@@ -34,26 +34,26 @@ class PixelDecoder(nn.Module):
             latents = torch.cat((latents, latents.new_full((len(latents), 1), self.constant)), 1)
         small = latents[:, :, None, None].expand(-1, -1, 3, 3)
         maps = F.conv2d(small, self.first.weight[:, :-2], self.first.bias, padding=1)
-        maps = F.elu(widened(maps, self.size) + self._positions(maps.dtype))
-        after = [maps]
+        wide = widened(maps, self._positions(maps.dtype))
+        after = [F.elu(wide, inplace=True).permute(0, 3, 1, 2)]  # in place, so that only the output is kept
         for layer in self.layers:
-            after.append(F.elu(layer(after[-1])))
+            after.append(F.elu(layer(after[-1]), inplace=True))
         return self.head(after[-1]), after
 
     def gradient(self, after: list[Tensor], maps: Tensor) -> Tensor:
         """Return the gradient [N, latents] of the latents, given that of the four maps."""
-        grad = F.conv_transpose2d(maps, self.head.weight, padding=1)
+        grad = input_gradient(maps, self.head.weight)
         for layer, output in zip(reversed(self.layers), reversed(after[1:]), strict=True):
-            grad = F.conv_transpose2d(grad * elu_slope(output), layer.weight, padding=1)  # type: ignore[arg-type]
+            grad = input_gradient(grad * elu_slope(output), layer.weight)  # type: ignore[arg-type]
         grad = narrowed(grad * elu_slope(after[0]))
         count = self.first.in_channels - 2 - (self.constant is not None)
-        return F.conv_transpose2d(grad, self.first.weight[:, :count], padding=1).float().sum((2, 3))
+        return input_gradient(grad, self.first.weight[:, :count]).float().sum((2, 3))
 
     def _positions(self, dtype: torch.dtype) -> Tensor:
-        """What the coordinates add to the first layer [1, channels, size, size]; bfloat16 would blur neighbours."""
+        """What the coordinates add to the first layer [channels, size, size]; bfloat16 would blur neighbours."""
         weight = self.first.weight[:, -2:]
         with torch.autocast(weight.device.type, enabled=False):
-            return F.conv2d(coordinates(self.size, weight.device), weight, padding=1).to(dtype)
+            return F.conv2d(coordinates(self.size, weight.device), weight, padding=1)[0].to(dtype)
 
 
 def coordinates(size: int, device: torch.device) -> Tensor:
@@ -62,25 +62,27 @@ def coordinates(size: int, device: torch.device) -> Tensor:
     return torch.stack(torch.meshgrid(line, line, indexing="ij"))[None]
 
 
-def widened(maps: Tensor, size: int) -> Tensor:
-    """Repeat the middle row and column of maps [N, C, 3, 3] to [N, C, size, size]."""
-    return _Widened.apply(maps, size)  # type: ignore[no-any-return, no-untyped-call]
+def widened(maps: Tensor, positions: Tensor) -> Tensor:
+    """Repeat the middle row and column of maps [N, C, 3, 3], and add positions [C, size, size]: [N, size, size, C]."""
+    return _Widened.apply(maps, positions)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Widened(torch.autograd.Function):
-    """`widened`, with sums as its gradient; that of an index would be added up value by value."""
+    """`widened`, with matrix products as its gradient; that of an index would be added up value by value."""
 
     @staticmethod
-    def forward(ctx: Any, maps: Tensor, size: int) -> Tensor:
+    def forward(ctx: Any, maps: Tensor, positions: Tensor) -> Tensor:
         """The wide maps."""
-        rows = thirds(size, maps.device)
-        return maps[:, :, rows[:, None], rows]
+        rows = thirds(positions.shape[-1], maps.device)
+        return maps.permute(0, 2, 3, 1)[:, rows[:, None], rows] + positions.permute(1, 2, 0)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """The gradient of the small maps."""
-        return narrowed(grads[0]), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients of the small maps and of the positions."""
+        grad = grads[0].contiguous()
+        total = grad.new_ones(1, len(grad)) @ grad.flatten(1)
+        return narrowed(grad.permute(0, 3, 1, 2)), total.view(grad.shape[1:]).permute(2, 0, 1)
 
 
 def thirds(size: int, device: torch.device) -> Tensor:
@@ -90,7 +92,7 @@ def thirds(size: int, device: torch.device) -> Tensor:
 
 
 def narrowed(maps: Tensor) -> Tensor:
-    """The gradient of `widened`: inner rows and columns are summed, [N, C, 3, 3].
+    """The gradient of repeated rows and columns: inner ones are summed, [N, C, 3, 3].
 
     It is a matrix product with the nine parts of a map, because that reads the map once.
     """
@@ -99,6 +101,15 @@ def narrowed(maps: Tensor) -> Tensor:
     parts = part.flatten() == torch.arange(9, device=maps.device)[:, None]  # [9, size * size]
     sums = parts.to(maps.dtype) @ maps.permute(0, 2, 3, 1).flatten(1, 2)  # [N, 9, C]
     return sums.mT.reshape(len(maps), -1, 3, 3)
+
+
+def input_gradient(grad: Tensor, weight: Tensor) -> Tensor:
+    """Return the gradient of the input of a 3x3 convolution with padding 1.
+
+    It is a convolution with turned kernels. On a GPU that is a third faster than torch's transposed convolution, which
+    also copies its result to another layout.
+    """
+    return F.conv2d(grad, weight.flip(2, 3).transpose(0, 1), padding=1)
 
 
 def elu_slope(output: Tensor) -> Tensor:
