@@ -24,7 +24,7 @@ def short(name: str, seed: int = 0) -> Plan:
     if name == "parted-vae-ss":
         settings |= {"labelled": 12, "passes": "epoch"}
     if name == "iodine":
-        settings |= {"warmup": 0, "size": 16, "channels": 8, "hidden": 16, "iterations": 2}
+        settings |= {"warmup": 0, "channels": 8, "hidden": 16}
     return plan(name, preset_name="tiny", images=16, seed=seed, settings=settings)
 
 

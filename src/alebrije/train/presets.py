@@ -221,11 +221,11 @@ IODINE_SMALL = Preset(
 )
 IODINE_TINY = Preset(
     ("sprites",),
-    32,
-    Recipe(steps=400, batch=16, lr=2e-3, betas=(0.95, 0.999), warmup=50, precision="float32", clip=5.0),
-    "ours: learns in a minute",
-    images=512,
-    model={"slots": 3, "channels": 16, "slot_size": 16, "hidden": 64, "iterations": 3},
+    16,
+    Recipe(steps=300, batch=16, lr=5e-3, betas=(0.95, 0.999), warmup=20, precision="float32", clip=5.0),
+    "ours: the loss falls in seconds, with a coarser scale; finding objects takes far longer",
+    images=64,
+    model={"slots": 3, "channels": 16, "slot_size": 8, "hidden": 32, "iterations": 2, "scale": 0.3},
 )
 
 MOCO_PAPER = Preset(
