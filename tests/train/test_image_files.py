@@ -96,6 +96,18 @@ def test_labels_belong_to_their_images(files: dict[str, str]) -> None:
     assert made.settings["counts"] == (3, 2)
 
 
+def test_files_have_the_recipe_of_their_world(files: dict[str, str]) -> None:
+    for kind, world in (("dsprites", "dsprites"), ("shapes3d", "rooms")):
+        ours, theirs = (
+            plan("beta-vae", preset_name="paper", world=name, dry_run=False) for name in (files[kind], world)
+        )
+        assert ours.recipe == theirs.recipe
+        assert ours.settings == theirs.settings
+        assert ours.images == len(ImageFile(files[kind]))
+    with pytest.raises(InputError, match="no paper trained beta-VAE on mpi3d"):
+        plan("beta-vae", preset_name="paper", world=files["mpi3d"], dry_run=False)
+
+
 def test_images_and_masks_are_resized(files: dict[str, str]) -> None:
     images = FileImages(ImageFile(files["data"]), 32, 0, 12, masks=True)
     batch = images.render(images.scenes(0, 6), CPU)

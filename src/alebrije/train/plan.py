@@ -51,7 +51,7 @@ MAX_SEED = 10**15  # torch takes 64 bits, and a seed is multiplied before it get
 _DEFAULT_ALPHA = 0.6
 _RECIPE_TYPES = get_type_hints(Recipe)
 _DTYPES = {"factors": torch.int64, "labels": torch.int64}  # of the tensors in a batch that are not floats
-_PRESET_WORLDS = {"shapes3d": "rooms", "mpi3d": "arm"}  # our counterparts of files
+_PRESET_WORLDS = {"dsprites": "dsprites", "shapes3d": "rooms"}  # kind of file -> the world with its recipe
 _DRY_RUNS: set[str] = set()  # steps that this process has already tried
 
 
@@ -310,7 +310,9 @@ def plan(
         raise InputError(f"{record.title} learns from a world here, so alpha has no meaning; it belongs to tasks")
     if (seed := whole_number("seed", seed)) >= MAX_SEED:
         raise InputError(f"seed must be less than {MAX_SEED:,}, not {seed}")
-    get_world(world).require_images(record.title)
+    data = ImageFile(world) if is_image_file(world) else get_world(world)
+    if isinstance(data, World):
+        data.require_images(record.title)
     changes = dict(settings or {})
     size = whole_number("size", parse_setting("size", changes.pop("size", chosen.size), int), least=1)
     model_settings, recipe_settings = _sorted_settings(record, changes)
@@ -324,7 +326,7 @@ def plan(
         rule=rule,
         alpha=_DEFAULT_ALPHA if rule is not None and alpha is None else alpha,
         size=size,
-        images=_image_count(images, chosen, ImageFile(world) if is_image_file(world) else get_world(world)),
+        images=_image_count(images, chosen, data),
         seed=seed,
         preset=preset_name,
     )
