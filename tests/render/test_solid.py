@@ -316,7 +316,7 @@ def test_no_scenes_give_no_images(name: str) -> None:
     world = worlds.get(name)
     frames = world.render(world.sample(1)[:0], size=64 if name == "dsprites" else 32)
     assert len(frames) == 0
-    assert frames.images.shape[1] == 3
+    assert frames.images.shape[-3] == 3
 
 
 def test_a_custom_vocabulary_is_rendered() -> None:
