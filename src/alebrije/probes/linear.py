@@ -10,6 +10,7 @@ import torch
 
 from alebrije.arrays import Floats, Integers
 from alebrije.probes.logistic import fit_from_sample, fitted_quietly
+from alebrije.probes.on_device import CPU, BatchTable, epoch_batches, fused_adam
 from alebrije.probes.scaling import standardise
 
 MANY_ROWS = 60_000
@@ -46,31 +47,45 @@ def linear_predictions(
     learning_rate: float = 1e-3,
     batch_size: int = 64,
     seed: int = 0,
+    device: torch.device = CPU,
 ) -> Integers:
     """Train a linear classifier with Adam for each factor and predict the classes [M, F] of `new_inputs` [M, L].
 
-    `inputs` is [N, L] and `classes` [N, F].
+    `inputs` is [N, L] and `classes` [N, F]. They are trained on `device`.
 
     >>> codes = np.linspace(-1.0, 1.0, 100)[:, None]
     >>> linear_predictions(codes, (codes > 0).astype(int), np.array([[-0.9], [0.9]]))[:, 0].tolist()
     [0, 1]
     """
-    rows, new_rows = (torch.from_numpy(codes).float() for codes in standardise(inputs, new_inputs))
-    labels = torch.from_numpy(np.ascontiguousarray(classes))
+    rows, new_rows = (torch.from_numpy(codes).float().to(device) for codes in standardise(inputs, new_inputs))
+    labels = torch.from_numpy(np.ascontiguousarray(classes)).to(device)
     generator = torch.Generator().manual_seed(seed)
-    classifiers = _Classifiers(inputs.shape[1], [int(count) for count in classes.max(0) + 1], learning_rate, generator)
-    for _ in range(epochs):
-        for batch in torch.split(torch.randperm(len(rows), generator=generator), batch_size):
+    counts = [int(count) for count in classes.max(0) + 1]
+    classifiers = _Classifiers(inputs.shape[1], counts, learning_rate, generator, device)
+    batches = epoch_batches(len(rows), epochs, batch_size, generator)
+    if device.type == "cuda":
+        BatchTable(batches, batch_size, device).run(
+            lambda batch, share: classifiers.step(rows.index_select(0, batch), labels.index_select(0, batch), share)
+        )
+    else:
+        for batch in batches:
             classifiers.step(rows.index_select(0, batch), labels.index_select(0, batch))
-    return np.stack([of_factor.argmax(1).numpy() for of_factor in classifiers.logits(new_rows)], 1)
+    return np.stack([of_factor.argmax(1).cpu().numpy() for of_factor in classifiers.logits(new_rows)], 1)
 
 
 class _Classifiers:
     """F linear classifiers side by side, with Adam. The gradient is written out: it costs less than to record it."""
 
-    def __init__(self, neurons: int, class_counts: Sequence[int], rate: float, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        neurons: int,
+        class_counts: Sequence[int],
+        rate: float,
+        generator: torch.Generator,
+        device: torch.device = CPU,
+    ) -> None:
         self.class_counts, total = list(class_counts), sum(class_counts)
-        self.parameters = torch.zeros((neurons + 1) * total)  # weights, then biases
+        self.parameters = torch.zeros((neurons + 1) * total, device=device)  # weights, then biases
         self.gradient = torch.zeros_like(self.parameters)
         (self.weights, self.bias), (self.weight_grad, self.bias_grad) = (
             (flat[:-total].view(neurons, total), flat[-total:]) for flat in (self.parameters, self.gradient)
@@ -78,23 +93,46 @@ class _Classifiers:
         self.weights.copy_((torch.rand(neurons, total, generator=generator) * 2 - 1) * neurons**-0.5)
         self.moments = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
         self.rate, self.steps = rate, 0
+        self.fused = fused_adam(self.parameters, self.gradient, rate)
+        most = max(self.class_counts)
+        shown = torch.arange(most)[None] < torch.tensor(self.class_counts)[:, None]  # [F, K]
+        self.absent = (~shown).to(device)
+        self.columns = (shown.flatten().cumsum(0) - 1).clamp_min(0).to(device)  # of each class, with padding [F * K]
+        self.places = shown.flatten().nonzero()[:, 0].to(device)  # of each column among the padded classes
 
     def logits(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The logits [B, K] of each factor for rows [B, L]."""
         return torch.split(torch.addmm(self.bias, rows, self.weights), self.class_counts, 1)
 
-    def step(self, rows: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take one Adam step on the mean cross-entropy of each classifier; labels [B, F]."""
-        errors = []
-        for logits, own in zip(self.logits(rows), labels.T, strict=True):
-            error = logits.log_softmax(1).exp_().div_(len(rows))
-            errors.append(error.scatter_add_(1, own[:, None], torch.full((len(rows), 1), -1 / len(rows))))
-        error = torch.cat(errors, 1)
+    def step(self, rows: torch.Tensor, labels: torch.Tensor, share: torch.Tensor | None = None) -> None:
+        """Take one Adam step on the mean cross-entropy of each classifier; labels [B, F].
+
+        With `share` [B], the weight of each row is given instead of the mean.
+        """
+        error = self._error(rows, labels) if share is None else self._padded_error(rows, labels, share)
         torch.mm(rows.T, error, out=self.weight_grad)
         torch.sum(error, 0, out=self.bias_grad)
         self._adam()
 
+    def _error(self, rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The gradient of the losses with respect to all logits."""
+        errors = []
+        for logits, own in zip(self.logits(rows), labels.T, strict=True):
+            error = logits.log_softmax(1).exp_().div_(len(rows))
+            errors.append(error.scatter_add_(1, own[:, None], torch.full((len(rows), 1), -1 / len(rows))))
+        return torch.cat(errors, 1)
+
+    def _padded_error(self, rows: torch.Tensor, labels: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        """The same with a few kernels for all factors, whose classes are padded to the same number."""
+        logits = torch.addmm(self.bias, rows, self.weights).index_select(1, self.columns)
+        error = logits.view(len(rows), *self.absent.shape).masked_fill(self.absent, -torch.inf).softmax(2)  # [B, F, K]
+        error.scatter_add_(2, labels[..., None], torch.full_like(error[..., :1], -1.0))
+        return error.mul_(share[:, None, None]).flatten(1).index_select(1, self.places)
+
     def _adam(self, decay: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
+        if self.fused is not None:
+            self.fused.step()
+            return
         self.steps += 1
         mean, square = self.moments
         mean.lerp_(self.gradient, 1 - decay[0])

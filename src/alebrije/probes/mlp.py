@@ -3,6 +3,9 @@
 A knocked-out neuron is a row of weights held at zero, so all classifiers have the same shape and each layer is one
 batched product. The gradient is written out by hand: it is a few lines, and a step costs little more than five such
 products. Samples are on the last axis, where the products and the softmax run fastest.
+
+On a GPU, which starts from the same weights and takes the same batches, all steps are taken without waiting for the
+host. Its sums are rounded differently, so after thousands of steps some rows are classified differently.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 import torch
 
 from alebrije.arrays import Flags, Floats, Integers
+from alebrije.probes.on_device import CPU, BatchTable, epoch_batches, fused_adam
 from alebrije.probes.scaling import standardise
 
 
@@ -55,24 +59,30 @@ def mlp_predictions(
     batch_size: int = 64,
     seed: int = 0,
     knocked_out: Sequence[int] | Integers = (),
+    device: torch.device = CPU,
 ) -> Integers:
     """Train a classifier for each factor and predict the classes [M, F] of `new_inputs` [M, L].
 
     `inputs` is [N, L] and `classes` [N, F]. The last classifiers do without the neurons `knocked_out`, one neuron each.
+    They are trained on `device`.
 
     >>> codes = np.linspace(-1.0, 1.0, 100)[:, None]
     >>> mlp_predictions(codes, (np.abs(codes) > 0.5).astype(int), np.array([[-0.9], [0.0], [0.9]]))[:, 0].tolist()
     [1, 0, 1]
     """
-    network = _Networks(inputs.shape[1], hidden, classes.max(0) + 1, knocked_out, learning_rate, seed)
-    rows, new_rows = (_with_ones(codes) for codes in standardise(inputs, new_inputs))
-    labels = torch.from_numpy(np.ascontiguousarray(classes))
-    order = torch.Generator().manual_seed(seed)
-    for _ in range(epochs):
-        for batch in torch.split(torch.randperm(len(inputs), generator=order), batch_size):
+    network = _Networks(inputs.shape[1], hidden, classes.max(0) + 1, knocked_out, learning_rate, seed, device)
+    rows, new_rows = (_with_ones(codes).to(device) for codes in standardise(inputs, new_inputs))
+    labels = torch.from_numpy(np.ascontiguousarray(classes)).to(device)
+    batches = epoch_batches(len(inputs), epochs, batch_size, torch.Generator().manual_seed(seed))
+    if device.type == "cuda":
+        BatchTable(batches, batch_size, device).run(
+            lambda batch, share: network.step(rows.index_select(0, batch).T, labels.index_select(0, batch).T, share)
+        )
+    else:
+        for batch in batches:
             # whole rows are picked and then turned: picking columns would read a cache line for each number
             network.step(*(each.index_select(0, batch).T.contiguous() for each in (rows, labels)))
-    return np.asarray(network.predict(new_rows.T.contiguous()).numpy(), dtype=np.int64)
+    return np.asarray(network.predict(new_rows.T.contiguous()).cpu().numpy(), dtype=np.int64)
 
 
 def _with_ones(codes: Floats) -> torch.Tensor:
@@ -91,11 +101,13 @@ class _Networks:
         knocked_out: Sequence[int] | Integers,
         learning_rate: float,
         seed: int,
+        device: torch.device = CPU,
     ) -> None:
         models, most = len(class_counts), int(class_counts.max())
         shapes = (models, neurons + 1, hidden), (models, most, hidden), (models, most, 1)
         sizes = [int(np.prod(shape)) for shape in shapes]
-        self.weights = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(seed)) * 2 - 1
+        drawn = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(seed)) * 2 - 1
+        self.weights = drawn.to(device)
         self.gradient = torch.zeros_like(self.weights)
         views = [
             [part.view(shape) for part, shape in zip(torch.split(flat, sizes), shapes, strict=True)]
@@ -110,21 +122,25 @@ class _Networks:
             self.alive[model, neuron] = 0.0
         self.first *= self.alive
         absent = torch.arange(most)[None] >= torch.from_numpy(class_counts)[:, None]  # classes a factor does not have
-        self.class_mask = torch.zeros(models, most, 1).masked_fill_(absent[:, :, None], -torch.inf)
+        self.class_mask = torch.zeros(models, most, 1).masked_fill_(absent[:, :, None], -torch.inf).to(device)
         self.moments = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         self.rate, self.steps = learning_rate, 0
+        self.fused = fused_adam(self.weights, self.gradient, learning_rate)
 
     def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Hidden activations [M, H, B] and logits [M, K, B] of rows [L + 1, B]."""
         active = torch.bmm(self.first.transpose(1, 2), rows.expand(len(self.first), -1, -1)).relu_()
         return active, torch.baddbmm(self.bias + self.class_mask, self.second, active)
 
-    def step(self, rows: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take one Adam step on the mean cross-entropy of each classifier; labels [M, B]."""
+    def step(self, rows: torch.Tensor, labels: torch.Tensor, share: torch.Tensor | None = None) -> None:
+        """Take one Adam step on the mean cross-entropy of each classifier; labels [M, B].
+
+        With `share` [B], the weight of each row is given instead of the mean.
+        """
         active, logits = self.forward(rows)
         error = logits.softmax(1)
         error.scatter_add_(1, labels[:, None], torch.full_like(error[:, :1], -1.0))
-        error /= rows.shape[1]
+        error = error.div_(rows.shape[1]) if share is None else error.mul_(share)
         torch.bmm(error, active.transpose(1, 2), out=self.second_grad)
         torch.sum(error, 2, keepdim=True, out=self.bias_grad)
         back = torch.bmm(self.second.transpose(1, 2), error)  # [M, H, B]
@@ -134,6 +150,9 @@ class _Networks:
         self._adam()
 
     def _adam(self, decay: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
+        if self.fused is not None:
+            self.fused.step()
+            return
         self.steps += 1
         mean, square = self.moments
         mean.lerp_(self.gradient, 1 - decay[0])

@@ -8,27 +8,28 @@ combinations.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from alebrije.instruments.imagination.images import ShownEpisodes
+from alebrije.instruments.imagination.parts_training import PartsTraining, train_together
 from alebrije.models.head import PartsHead, pixel_points
-from alebrije.seeding import seeded
+from alebrije.seeding import default_generator, seeded
 from alebrije.studies.encode import batches, check_codes_finite, examining, join_codes
 from alebrije.studies.model import Model
 
 Examples = tuple[Tensor, Tensor]  # codes of sources, and target images uint8 [B, 3, H, W]
 
 VERSION = 1  # raised when the same codes give other predictions than before
-_ENCODE_BATCH, _SUM_BATCH, _PREDICT_BATCH = 64, 256, 16  # images
-_POINTS_AT_ONCE = (2**22, 2**12)  # points of all parts of a batch: on a GPU, on a CPU
+_ENCODE_BATCH, _SUM_BATCH = 64, 256  # images
+_PREDICT_BATCH = (256, 16)  # images: on a GPU, on a CPU
+_POINTS_AT_ONCE = (2**21, 2**12)  # points of all parts of a batch: on a GPU, on a CPU
 _PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e4)  # times the variance; the last ignores the code
 _MOST_SLOTS = 32  # more are tokens of patches, not objects, and become one vector
 _LEAST_SPREAD = 0.1  # of the median: numbers that vary less are not scaled up to the variance of the others
@@ -102,7 +103,7 @@ def _floats(images: Tensor) -> Tensor:
 
 def mean_image(images: Tensor) -> Tensor:
     """uint8 [B, 3, H, W] -> [3 H W] in 0..1."""
-    total = torch.zeros(images[0].numel())
+    total = torch.zeros(images[0].numel(), device=images.device)
     for batch in torch.split(images, _SUM_BATCH):
         total += _floats(batch).sum(0)
     return total / len(images)
@@ -116,13 +117,14 @@ def linear_head(train: Examples, validation: Examples) -> Callable[[Tensor], Ten
     codes, target = train
     mean, centre = mean_image(target), codes.mean(0)
     covariance = (codes - centre).T @ (codes - centre) / len(codes)
-    with_pixels = torch.zeros(codes.shape[1], len(mean))  # covariance of codes and pixels
+    with_pixels = torch.zeros(codes.shape[1], len(mean), device=codes.device)  # covariance of codes and pixels
     for some, images in zip(torch.split(codes, _SUM_BATCH), torch.split(target, _SUM_BATCH), strict=True):
         with_pixels.addmm_((some - centre).T, _floats(images) - mean, alpha=1 / len(codes))
     centred, true = validation[0] - centre, _floats(validation[1]) - mean
     best, least = torch.zeros_like(with_pixels), math.inf
     for penalty in _PENALTIES:
-        weights = torch.linalg.solve(covariance + penalty * torch.eye(len(covariance)), with_pixels)
+        identity = torch.eye(len(covariance), device=codes.device)
+        weights = torch.linalg.solve(covariance + penalty * identity, with_pixels)
         error = float((centred @ weights - true).square().sum())
         if error < least:
             best, least = weights, error
@@ -130,83 +132,91 @@ def linear_head(train: Examples, validation: Examples) -> Callable[[Tensor], Ten
 
 
 class ImageHead:
-    """Both heads for images of one size, and the share of the second in the mixture."""
+    """Both heads for images of one size, and the share of the second in the mixture.
 
-    def __init__(self, train: Examples, validation: Examples, settings: HeadSettings, seed: int, device: str) -> None:
-        (codes, target), (validation_codes, validation_target) = train, validation
+    It is fitted at once; with ``fitted=False`` it waits for `fit_heads`. On a GPU everything happens there.
+    """
+
+    def __init__(
+        self,
+        train: Examples,
+        validation: Examples,
+        settings: HeadSettings,
+        seed: int,
+        device: str,
+        *,
+        fitted: bool = True,
+    ) -> None:
+        self.device, self.settings = torch.device(device), settings
+        (codes, target), (validation_codes, validation_target) = (
+            (each.to(self.device), images.to(self.device)) for each, images in (train, validation)
+        )
         self.pixels = target.shape[-1]
-        self.device = torch.device(device)
-        self.background = mean_image(target).reshape(3, -1).T.to(self.device)  # [P, 3]
+        self.background = mean_image(target).reshape(3, -1).T  # [P, 3]
         self.points = pixel_points(self.pixels).to(self.device)
         with seeded(seed, self.device):  # the principal components are random too
             self.scaling = Scaling.fit(codes, settings.components)
             scaled, validation_scaled = self.scaling(codes), self.scaling(validation_codes)
-            self.parts_head = self._new_parts_head(scaled, settings)
-            self._train((scaled, target), (validation_scaled, validation_target), settings)
-        validation_slot = _mean_slot(validation_scaled)
-        self.linear = linear_head((_mean_slot(scaled), target), (validation_slot, validation_target))
-        self.share = self._best_share(validation_scaled, validation_target)
+            self.parts_head = self._new_parts_head(scaled)
+            self.generator = torch.Generator()
+            self.generator.set_state(default_generator(torch.device("cpu")).get_state())
+        self.examples: tuple[Examples, Examples] | None = (scaled, target), (validation_scaled, validation_target)
+        if fitted:
+            fit_heads([self])
 
     def __call__(self, codes: Tensor) -> Tensor:
         """The images [B, 3, H, W] in 0..1 predicted from codes."""
-        scaled = self.scaling(codes)
+        scaled = self.scaling(codes.to(self.device))
         mixed = torch.lerp(self.linear(_mean_slot(scaled)), self._by_parts(scaled), self.share)
-        return mixed.clamp(0, 1).reshape(-1, 3, self.pixels, self.pixels)
+        return mixed.clamp(0, 1).reshape(-1, 3, self.pixels, self.pixels).cpu()
 
-    def _new_parts_head(self, codes: Tensor, settings: HeadSettings) -> PartsHead:
+    def _new_parts_head(self, codes: Tensor) -> PartsHead:
+        settings = self.settings
         shape = {"width": settings.width, "hidden": settings.hidden, "layers": settings.layers, "parts": settings.parts}
         frequencies = max(int(math.log2(self.pixels)) - 1, 1)
         return PartsHead(codes.shape[-1], slots=codes.ndim == 3, frequencies=frequencies, **shape).to(self.device)
 
-    def _train(self, train: Examples, validation: Examples, settings: HeadSettings) -> None:
-        """Train on random points of random images. Keep the weights with the smallest validation error."""
-        codes, target = train
-        parts = codes.shape[1] if codes.ndim == 3 else settings.parts
-        count = max(settings.points // parts, 8)
-        optimizer = torch.optim.Adam(self.parts_head.parameters(), settings.rate)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1
+    def training(self) -> PartsTraining:
+        """The training of the parts head."""
+        assert self.examples is not None
+        (codes, target), (validation_codes, validation_target) = self.examples
+        at = torch.arange(0, len(self.points), 7, device=self.device)
+        true = validation_target.flatten(2)[..., at].transpose(1, 2).float() / 255  # [B, P, 3]
+        parts = codes.shape[1] if codes.ndim == 3 else self.settings.parts
+        return PartsTraining(
+            head=self.parts_head,
+            codes=codes,
+            pixels=target.flatten(2),
+            points=self.points,
+            background=self.background,
+            points_per_image=max(self.settings.points // parts, 8),
+            generator=self.generator,
+            error=lambda: F.mse_loss(self._colours(validation_codes, at), true),
         )
-        codes, pixels = codes.to(self.device), target.flatten(2).to(self.device)
-        best, least = copy.deepcopy(self.parts_head.state_dict()), math.inf
-        for step in range(settings.steps):
-            rows = torch.randint(len(codes), (settings.batch,)).to(self.device)
-            at = torch.randint(len(self.points), (settings.batch, count)).to(self.device)
-            true = pixels[rows[:, None], :, at].float() / 255  # [B, P, 3]
-            loss = F.mse_loss(self.parts_head(codes[rows], self.points[at], self.background[at]), true)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(self.parts_head.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
-            if (step + 1) % max(settings.steps // settings.checks, 1) == 0 or step + 1 == settings.steps:
-                error = self._error(*validation)
-                if error < least:
-                    best, least = copy.deepcopy(self.parts_head.state_dict()), error
-        self.parts_head.load_state_dict(best)
-        self.parts_head.eval()
 
-    def _error(self, codes: Tensor, target: Tensor) -> float:
-        """The mean squared error of the parts head at every seventh point."""
-        at = torch.arange(0, len(self.points), 7)
-        true = target.flatten(2)[..., at].transpose(1, 2).float() / 255  # [B, P, 3]
-        return float(F.mse_loss(self._colours(codes, at), true))
+    def mix(self) -> None:
+        """Fit the linear head, and find the share of the parts head."""
+        assert self.examples is not None
+        (codes, target), (validation_codes, validation_target) = self.examples
+        validation_slot = _mean_slot(validation_codes)
+        self.linear = linear_head((_mean_slot(codes), target), (validation_slot, validation_target))
+        self.share = self._best_share(validation_codes, validation_target)
+        self.examples = None
 
     def _by_parts(self, codes: Tensor) -> Tensor:
         """The images [B, 3 H W] that the parts head predicts."""
-        return self._colours(codes, torch.arange(len(self.points))).transpose(1, 2).flatten(1)
+        return self._colours(codes, torch.arange(len(self.points), device=self.device)).transpose(1, 2).flatten(1)
 
     @torch.no_grad()
     def _colours(self, codes: Tensor, points: Tensor) -> Tensor:
         """The colours [B, P, 3] that the parts head predicts at some points, computed in pieces that fit a cache."""
-        colours = []
-        for some in torch.split(codes.to(self.device), _PREDICT_BATCH):
+        colours, on_cpu = [], self.device.type == "cpu"
+        for some in torch.split(codes, _PREDICT_BATCH[on_cpu]):
             parts = self.parts_head.parts_of(some)
-            most = _POINTS_AT_ONCE[self.device.type == "cpu"] // (_PREDICT_BATCH * parts.shape[1])
-            pieces = torch.split(points.to(self.device), max(most, 1))
+            pieces = torch.split(points, max(_POINTS_AT_ONCE[on_cpu] // (_PREDICT_BATCH[on_cpu] * parts.shape[1]), 1))
             behind = (self.background[at].expand(len(some), -1, -1) for at in pieces)
             each = (self.parts_head.render(parts, self.points[at], b) for at, b in zip(pieces, behind, strict=True))
-            colours.append(torch.cat(list(each), 1).cpu())
+            colours.append(torch.cat(list(each), 1))
         return torch.cat(colours)
 
     def _best_share(self, codes: Tensor, target: Tensor) -> float:
@@ -215,3 +225,15 @@ class ImageHead:
         change, wanted = self._by_parts(codes) - linear, _floats(target) - linear
         size = float(change.square().sum())
         return min(max(float((change * wanted).sum()) / size, 0.0), 1.0) if size > 0 else 0.0
+
+
+def fit_heads(heads: Sequence[ImageHead]) -> None:
+    """Fit heads with the same settings on the same device. On a GPU, heads of the same shape are trained at once."""
+    trainings = [head.training() for head in heads]
+    if heads[0].device.type == "cuda":
+        train_together(trainings, heads[0].settings)
+    else:
+        for training in trainings:
+            training.run(heads[0].settings)
+    for head in heads:
+        head.mix()

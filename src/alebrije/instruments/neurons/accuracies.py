@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from alebrije.arrays import Flags, Floats
 from alebrije.instruments.neurons.codes import HUGE, LONG, EncodedCorpus, too_long
@@ -52,7 +53,7 @@ def read_factors(encoded: EncodedCorpus, left_out: LeftOut, heads: Heads, any_le
     knockout = isinstance(left_out, int) and (any_length or codes.width <= LONG)
 
     def compute() -> Mapping[str, npt.ArrayLike]:
-        classes = corpus.factors(encoded.folder)
+        classes = encoded.factors()
         fit, test = (
             split_rows(len(classes), 1 / 3, seed=left_out)
             if isinstance(left_out, int)
@@ -61,14 +62,15 @@ def read_factors(encoded: EncodedCorpus, left_out: LeftOut, heads: Heads, any_le
         if (classes[fit] == classes[fit[0]]).all(0).any():
             raise NotExaminedError("a factor has a single value in the training rows; more images are needed")
         known, wanted, new, true = codes.values[fit], classes[fit], codes.values[test], classes[test]
-        correct = {"linear": linear_predictions(known, wanted, new, **heads.linear) == true}
+        device = torch.device(encoded.device)
+        correct = {"linear": linear_predictions(known, wanted, new, **heads.linear, device=device) == true}
         own = None if codes.width < classes.shape[1] else align_neurons(known, wanted)
         if own is not None:
             correct["SNC"] = single_neuron_predictions(known, wanted, new) == true
         if knockout and own is not None:
-            found = knockout_accuracy(known, wanted, own, new, true, **vars(heads))
+            found = knockout_accuracy(known, wanted, own, new, true, **vars(heads), device=device)
             return correct | {"knockout": found.knockout, "MLP": found.full}
-        return correct | {"MLP": mlp_predictions(known, wanted, new, **vars(heads)) == true}
+        return correct | {"MLP": mlp_predictions(known, wanted, new, **vars(heads), device=device) == true}
 
     about = {"subject": encoded.identity, "images": corpus.settings, "left out": stored(left_out, corpus)}
     settings = {"name": "accuracies", **about, "heads": vars(heads), "knockout": knockout, "version": VERSION}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alebrije.arrays import Floats
+from alebrije.arrays import Floats, Integers
 from alebrije.instruments.neurons.images import Corpus
 from alebrije.studies.encode import batches, check_codes_finite, examining
 from alebrije.studies.folder import ResultFolder
@@ -53,6 +53,11 @@ class EncodedCorpus:
     corpus: Corpus
     model: Model
     identity: Mapping[str, Any]
+    device: str = "cpu"  # where images are rendered and heads are trained
+
+    def factors(self) -> Integers:
+        """The values [N, F] of the factors that vary."""
+        return self.corpus.factors(self.folder, self.device)
 
     def codes(self) -> Codes:
         """The codes of all images; slots are averaged."""
@@ -63,7 +68,7 @@ class EncodedCorpus:
 
     def _encode(self) -> Mapping[str, npt.ArrayLike]:
         parts, slots = [], 0
-        for batch in batches(self.corpus.view(self.folder), _BATCH):
+        for batch in batches(self.corpus.view(self.folder, self.device), _BATCH):
             with examining(self.model, f"they must be of the images of `{self.corpus.command}`"):
                 found = self.model.encode(batch)
             slots = 0 if found.slots is None else found.slots.shape[1]

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 import numpy.typing as npt
 import scipy
+import torch
 
 from alebrije.arrays import Flags, Floats, Integers
 from alebrije.instruments.neurons.codes import HUGE, EncodedCorpus, too_long
@@ -104,9 +105,10 @@ def evaluate_heads(
         classes = _shape_and_size(encoded)
         fit, test = split_rows(len(classes), 1 / 3, seed=0) if pair is None else pair_rows(encoded, pair)
         train_and_test = codes.values[fit], classes[fit], codes.values[test]
-        correct = {"mlp": mlp_predictions(*train_and_test, **vars(heads)) == classes[test]}
+        device = torch.device(encoded.device)
+        correct = {"mlp": mlp_predictions(*train_and_test, **vars(heads), device=device) == classes[test]}
         if pair is not None:
-            correct["linear"] = linear_predictions(*train_and_test, **heads.linear) == classes[test]
+            correct["linear"] = linear_predictions(*train_and_test, **heads.linear, device=device) == classes[test]
         return correct
 
     about = {"subject": encoded.identity, "images": corpus.settings, "held out": held_out(pair, corpus)}
@@ -128,7 +130,7 @@ def _shape_and_size(encoded: EncodedCorpus) -> Integers:
     """The values [N, 2] of size and of shape."""
     corpus = encoded.corpus
     columns = [corpus.factor_names.index(corpus.feature(name)) for name in ("size", "shape")]
-    return corpus.factors(encoded.folder)[:, columns]
+    return encoded.factors()[:, columns]
 
 
 def pair_values(encoded: EncodedCorpus, pair: Pair, heads: Heads, any_length: bool = True) -> dict[str, Value]:

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -115,21 +115,23 @@ class Corpus:
         """What was left out or divided into bins: nothing of a world."""
         return ()
 
-    def view(self, folder: ResultFolder) -> View:
-        """The images and their scenes, rendered or read when they are first needed."""
-        arrays = self._arrays(folder)
+    def view(self, folder: ResultFolder, device: str = "cpu") -> View:
+        """The images and their scenes, rendered on `device` or read when they are first needed."""
+        arrays = self._arrays(folder, device)
         return View(torch.from_numpy(arrays["images"]), self._scenes(np.asarray(arrays["factors"])))
 
-    def factors(self, folder: ResultFolder) -> Integers:
+    def factors(self, folder: ResultFolder, device: str = "cpu") -> Integers:
         """The values [N, F] of the factors that vary."""
         columns = [self.vocabulary.names.index(name) for name in self.factor_names]
-        return np.asarray(self._arrays(folder)["factors"][:, columns], dtype=np.int64)
+        return np.asarray(self._arrays(folder, device)["factors"][:, columns], dtype=np.int64)
 
-    def _arrays(self, folder: ResultFolder) -> dict[str, Array]:
+    def _arrays(self, folder: ResultFolder, device: str) -> dict[str, Array]:
         settings = {"name": f"neurons-{self.world}", **self.settings}
-        return (folder.images if self.file is None else folder.cached)(settings, self._render)
+        if self.file is not None:
+            return folder.cached(settings, self._render)
+        return folder.images(settings, partial(self._render, device), device)
 
-    def _render(self) -> Mapping[str, npt.ArrayLike]:
+    def _render(self, device: str = "cpu") -> Mapping[str, npt.ArrayLike]:
         if self.file is not None:
             total = math.prod(self.vocabulary.counts)
             rows = np.random.default_rng(self.seed).choice(total, min(self.images, total), replace=False)
@@ -137,7 +139,8 @@ class Corpus:
             return {"images": grid.images.numpy(), "factors": grid.factors.numpy()}
         world = worlds.get(self.world)
         scenes = world.sample(self.images, seed=self.seed)
-        return {"images": world.images(scenes, self.pixels).numpy(), "factors": scenes.factors[:, 0].numpy()}
+        images = world.images(scenes, self.pixels, device).cpu()
+        return {"images": images.numpy(), "factors": scenes.factors[:, 0].numpy()}
 
     def _scenes(self, factors: Integers) -> Scenes:
         if self.file is None:

@@ -198,7 +198,7 @@ class _Cells:
 
     def _encoded(self, model: Model) -> EncodedCorpus:
         identity = self.identity if model is self.model else dict(model.identity)
-        return EncodedCorpus(self.folder, self.corpus, model, identity)
+        return EncodedCorpus(self.folder, self.corpus, model, identity, self.request.device)
 
     @property
     def _size(self) -> Size:

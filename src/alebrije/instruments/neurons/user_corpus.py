@@ -73,10 +73,10 @@ class UserCorpus(Corpus):
         """What was left out of the table or divided into bins."""
         return self._attributes.notes
 
-    def _arrays(self, folder: ResultFolder) -> dict[str, Array]:
+    def _arrays(self, folder: ResultFolder, device: str) -> dict[str, Array]:
         return folder.cached({"name": "neurons-data", **self.settings}, self._render, "reading and waiting")
 
-    def _render(self) -> Mapping[str, npt.ArrayLike]:
+    def _render(self, device: str = "cpu") -> Mapping[str, npt.ArrayLike]:
         frames = self._data.read(self._rows)
         assert frames.factors is not None
         return {"images": frames.images.numpy(), "factors": frames.factors}

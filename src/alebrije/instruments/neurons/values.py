@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from alebrije import metrics
 from alebrije.arrays import Integers
@@ -64,20 +65,23 @@ def versions(names: Collection[str]) -> dict[str, int]:
 
 def compute_values(encoded: EncodedCorpus, wanted: Sequence[str], heads: Heads, any_length: bool) -> dict[str, Value]:
     """The values of a cell. Without `any_length`, those that take long for long codes are null."""
-    factors = encoded.corpus.factors(encoded.folder)
+    factors = encoded.factors()
     try:
         codes = encoded.codes()
     except NotExaminedError as error:
         return {name: Value(score=None, reason=str(error)) for name in wanted}
-    computed = _Metrics(codes, factors, encoded.corpus.factor_names, heads, any_length)
+    computed = _Metrics(codes, factors, encoded.corpus.factor_names, heads, any_length, encoded.device)
     return {name: computed.value(name) for name in wanted}
 
 
 class _Metrics:
     """The metrics of one array of codes. A metric that several values are read from is computed once."""
 
-    def __init__(self, codes: Codes, factors: Integers, names: Sequence[str], heads: Heads, any_length: bool) -> None:
+    def __init__(
+        self, codes: Codes, factors: Integers, names: Sequence[str], heads: Heads, any_length: bool, device: str
+    ) -> None:
         self.codes, self.factors, self.names, self.heads = codes, factors, list(names), heads
+        self.device = device
         self.long = codes.width > LONG
         self.any_length = any_length
         self.results: dict[str, MetricResult] = {}
@@ -112,7 +116,7 @@ class _Metrics:
         if metric not in self.results:
             record = metrics.find(metric)
             if metric == "nk":
-                record = replace(record, settings={**record.settings, **vars(self.heads)})
+                record = replace(record, settings={**record.settings, **vars(self.heads), "device": self.device})
             resample = metric == "nk" or (metric in _RESAMPLED and not self.long)
             call = MetricCall(record, {"codes": self.codes.values, "factors": self.factors})
             self.results[metric] = run_metric(call, None if resample else 0, forgive=True)
@@ -145,7 +149,8 @@ class _Metrics:
     def _linear(self) -> Value:
         codes, factors = self.codes.values, self.factors
         fit, test = split_rows(len(codes), 1 / 3, seed=0)
-        correct = linear_predictions(codes[fit], factors[fit], codes[test], **self.heads.linear) == factors[test]
+        fitted = codes[fit], factors[fit], codes[test]
+        correct = linear_predictions(*fitted, **self.heads.linear, device=torch.device(self.device)) == factors[test]
         return _accuracy(
             dict(zip(self.names, correct.mean(0).tolist(), strict=True)),
             {"settings": self.heads.linear, **self.codes.details},

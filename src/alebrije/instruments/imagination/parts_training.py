@@ -1,0 +1,208 @@
+"""Training the parts heads of `head`: one at a time on a CPU, several at once on a GPU.
+
+A step on random points of random images is about a hundred short kernels. A GPU runs them for several heads as fast as
+for one, so heads of the same shape are trained side by side: their weights are the rows of one tensor. Steps are
+replayed as CUDA graphs, and everything that they read, random numbers too, is put on the device beforehand.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional as F
+
+from alebrije.graphs import Repeated
+from alebrije.models.head import PartsHead
+
+if TYPE_CHECKING:
+    from alebrije.instruments.imagination.head import HeadSettings
+
+AT_ONCE = 8  # heads; also fewer are trained as so many, so that a head does not depend on what is trained beside it
+_TABLE = 2**28  # most random numbers that are drawn at once
+_BETA_2, _EPSILON = 0.999, 1e-8  # of Adam
+
+
+@dataclass(frozen=True, eq=False)
+class PartsTraining:
+    """What one parts head learns from, on its device, and the random numbers that choose the points."""
+
+    head: PartsHead
+    codes: Tensor  # [N, D] or [N, K, D]
+    pixels: Tensor  # uint8 [N, 3, P]
+    points: Tensor  # [P, 2]
+    background: Tensor  # [P, 3]
+    points_per_image: int
+    generator: torch.Generator
+    error: Callable[[], Tensor]  # on validation episodes
+
+    def run(self, settings: HeadSettings) -> None:
+        """Train on random points of random images. Keep the weights with the smallest validation error."""
+        optimizer = torch.optim.Adam(self.head.parameters(), settings.rate)
+        schedule = _schedule(optimizer, settings)
+        best, least = copy.deepcopy(self.head.state_dict()), math.inf
+        checks = _checks(settings)
+        for step in range(settings.steps):
+            rows, at = self.draw(settings.batch)
+            true = self.pixels[rows[:, None], :, at].float() / 255  # [B, P, 3]
+            loss = F.mse_loss(self.head(self.codes[rows], self.points[at], self.background[at]), true)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            if step + 1 in checks:
+                error = float(self.error())
+                if error < least:
+                    best, least = copy.deepcopy(self.head.state_dict()), error
+        self.head.load_state_dict(best)
+        self.head.eval()
+
+    def draw(self, batch: int) -> tuple[Tensor, Tensor]:
+        """The random images [B] of a step and the random points [B, P] of each."""
+        rows = torch.randint(len(self.codes), (batch,), generator=self.generator)
+        return rows, torch.randint(len(self.points), (batch, self.points_per_image), generator=self.generator)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Trainings of the same shape can run at once."""
+        return tuple(self.codes.shape), tuple(self.pixels.shape), self.points_per_image
+
+
+def train_together(trainings: Sequence[PartsTraining], settings: HeadSettings) -> None:
+    """`PartsTraining.run` for several heads on a GPU, those of the same shape at once."""
+    by_shape: dict[tuple[Any, ...], list[PartsTraining]] = {}
+    for training in trainings:
+        by_shape.setdefault(training.shape, []).append(training)
+    for alike in by_shape.values():
+        for first in range(0, len(alike), AT_ONCE):
+            _Stack(alike[first : first + AT_ONCE], settings).run()
+
+
+def _checks(settings: HeadSettings) -> list[int]:
+    """The numbers of steps after which the validation error is computed."""
+    every = max(settings.steps // settings.checks, 1)
+    return list(dict.fromkeys((*range(every, settings.steps + 1, every), settings.steps)))
+
+
+def _schedule(optimizer: torch.optim.Optimizer, settings: HeadSettings) -> torch.optim.lr_scheduler.OneCycleLR:
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1)
+
+
+class _Stack:
+    """Up to AT_ONCE parts heads, whose weights are the rows of one tensor [M, W]."""
+
+    def __init__(self, trainings: Sequence[PartsTraining], settings: HeadSettings) -> None:
+        self.trainings, self.settings = trainings, settings
+        self.device = trainings[0].codes.device
+        # unused rows learn the same as the first one
+        self.heads = [*trainings, *[trainings[0]] * (AT_ONCE - len(trainings))]
+        named = [dict(each.head.named_parameters()) for each in self.heads]
+        self.names, self.shapes = list(named[0]), [weight.shape for weight in named[0].values()]
+        self.sizes = [shape.numel() for shape in self.shapes]
+        rows = [torch.cat([weight.detach().flatten() for weight in each.values()]) for each in named]
+        self.weights = torch.stack(rows)  # [M, W]
+        self.moments = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
+        self.codes = torch.stack([each.codes for each in self.heads])  # [M, N, D] or [M, N, K, D]
+        images = {each.pixels.data_ptr(): each.pixels for each in trainings}
+        self.pixels = torch.stack(list(images.values()))  # [A, N, 3, P]; models on the same episodes share them
+        own = [list(images).index(each.pixels.data_ptr()) for each in self.heads]
+        self.own = torch.tensor(own, device=self.device)[:, None]
+        self.background = torch.stack([each.background for each in self.heads])  # [M, P, 3]
+        self.points = trainings[0].points
+        self.each = torch.arange(len(self.heads), device=self.device)[:, None]
+        self.forward = vmap(self._one_head)
+        self.rates = torch.tensor(self._adam_rates(), device=self.device)  # [S, 3]
+        self.number = torch.zeros(1, dtype=torch.int64, device=self.device)  # of the next step
+        each = (AT_ONCE, settings.batch, 1 + trainings[0].points_per_image)
+        steps = max(min(_checks(settings)[0], _TABLE // math.prod(each)), 1)
+        # the random images and points of some steps, and which of them is next
+        self.table = torch.zeros((steps, *each), dtype=torch.int32, device=self.device)
+        self.row = torch.zeros(1, dtype=torch.int64, device=self.device)
+
+    def run(self) -> None:
+        """Train all heads, and give each its weights with the smallest validation error."""
+        best, least = self.weights.clone(), torch.full((len(self.trainings),), math.inf, device=self.device)
+        repeated, done = Repeated(self._step, self.device), 0
+        for check in _checks(self.settings):
+            while done < check:
+                steps = min(check - done, len(self.table))
+                self._draw(steps)
+                repeated.run(steps)
+                done += steps
+            self._hand_out(self.weights)
+            errors = torch.stack([each.error() for each in self.trainings])
+            better = errors < least
+            used = slice(len(self.trainings))
+            best[used] = torch.where(better[:, None], self.weights[used], best[used])
+            least = torch.where(better, errors, least)
+        self._hand_out(best)
+        for each in self.trainings:
+            each.head.eval()
+
+    def _one_head(self, weights: Mapping[str, Tensor], codes: Tensor, points: Tensor, ground: Tensor) -> Tensor:
+        found: Tensor = functional_call(self.trainings[0].head, dict(weights), (codes, points, ground))
+        return found
+
+    def _step(self) -> None:
+        """One step of Adam of every head, as in `PartsTraining.run`."""
+        drawn = self.table.index_select(0, self.row)[0].long()  # [M, B, 1 + P]
+        rows, at = drawn[..., 0], drawn[..., 1:]
+        weights = [
+            part.view(len(part), *shape).detach().requires_grad_()
+            for part, shape in zip(torch.split(self.weights, self.sizes, 1), self.shapes, strict=True)
+        ]
+        true = self.pixels[self.own[..., None], rows[..., None], :, at].float() / 255  # [M, B, P, 3]
+        ground = self.background[self.each[..., None], at]
+        named = dict(zip(self.names, weights, strict=True))
+        colours = self.forward(named, self.codes[self.each, rows], self.points[at], ground)
+        losses = (colours - true).square().flatten(1).mean(1)
+        found = torch.autograd.grad(losses.sum(), weights)
+        gradient = torch.cat([each.flatten(1) for each in found], 1)
+        gradient *= (1 / (gradient.norm(dim=1, keepdim=True) + 1e-6)).clamp_max(1.0)
+        self._adam(gradient)
+        self.number.add_(1)
+        self.row.add_(1)
+
+    def _adam(self, gradient: Tensor) -> None:
+        """Adam, whose first decay follows the schedule."""
+        fresh, rate, correction = self.rates.index_select(0, self.number)[0].unbind()
+        mean, square = self.moments
+        mean.lerp_(gradient, fresh)
+        square.mul_(_BETA_2).addcmul_(gradient, gradient, value=1 - _BETA_2)
+        self.weights.sub_(mean.mul(rate).div_((square.sqrt() / correction).add_(_EPSILON)))
+
+    def _adam_rates(self) -> list[tuple[float, float, float]]:
+        """For each step: 1 - the first decay, the rate over its correction, and the root of the other correction."""
+        optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))], self.settings.rate)
+        schedule, rates = _schedule(optimizer, self.settings), []
+        for step in range(1, self.settings.steps + 1):
+            group = optimizer.param_groups[0]
+            decay, rate = float(group["betas"][0]), float(group["lr"])
+            rates.append((1 - decay, rate / (1 - decay**step), (1 - _BETA_2**step) ** 0.5))
+            optimizer.step()
+            if step < self.settings.steps:
+                schedule.step()
+        return rates
+
+    def _draw(self, steps: int) -> None:
+        """Put the random images and points of the next steps into the table."""
+        for row, training in enumerate(self.trainings):
+            drawn = [training.draw(self.settings.batch) for _ in range(steps)]
+            together = torch.stack([torch.cat((rows[:, None], at), 1) for rows, at in drawn])
+            self.table[:steps, row] = together.to(self.device, torch.int32)
+        self.table[:steps, len(self.trainings) :] = self.table[:steps, :1]
+        self.row.zero_()
+
+    def _hand_out(self, weights: Tensor) -> None:
+        """Give each head its row of the weights."""
+        with torch.no_grad():
+            for training, row in zip(self.trainings, weights, strict=False):
+                for own, part in zip(training.head.parameters(), torch.split(row, self.sizes), strict=True):
+                    own.copy_(part.view_as(own))
