@@ -18,8 +18,8 @@ HEAVY = {"torch", "numpy", "scipy", "sklearn", "pydantic", "matplotlib", "safete
 # the order of CONTRIBUTING.md: a module imports from its own room and from rooms before it
 ROOMS = ["encoding", "scenes", "render", "worlds", "data", "probes", "metrics", "models", "train", "adapters"]
 ROOMS += ["results", "scoring", "studies", "sheets", "report", "instruments", "evaluate", "demo", "cli", "__main__"]
-BASICS = ("arrays", "atomic", "checks", "compiled", "errors", "files", "fingerprint", "imports", "kernels", "seeding")
-BASICS += ("suggest",)
+BASICS = ("arrays", "atomic", "checks", "compiled", "errors", "files", "fingerprint", "graphs", "imports", "kernels")
+BASICS += ("seeding", "suggest")
 
 
 def packages_after(code: str) -> set[str]:

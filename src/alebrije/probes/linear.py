@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from alebrije.arrays import Floats, Integers
+from alebrije.probes import fused
 from alebrije.probes.logistic import fit_from_sample, fitted_quietly
-from alebrije.probes.on_device import CPU, BatchTable, epoch_batches, fused_adam
+from alebrije.probes.on_device import CPU, BatchTable, FusedAdam, epoch_batches
 from alebrije.probes.scaling import standardise
 
 MANY_ROWS = 60_000
@@ -62,13 +63,11 @@ def linear_predictions(
     generator = torch.Generator().manual_seed(seed)
     counts = [int(count) for count in classes.max(0) + 1]
     classifiers = _Classifiers(inputs.shape[1], counts, learning_rate, generator, device)
-    batches = epoch_batches(len(rows), epochs, batch_size, generator)
+    batches = len(rows), epochs, batch_size, generator
     if device.type == "cuda":
-        BatchTable(batches, batch_size, device).run(
-            lambda batch, share: classifiers.step(rows.index_select(0, batch), labels.index_select(0, batch), share)
-        )
+        classifiers.train(rows, labels, BatchTable(*batches, device))
     else:
-        for batch in batches:
+        for batch in epoch_batches(*batches):
             classifiers.step(rows.index_select(0, batch), labels.index_select(0, batch))
     return np.stack([of_factor.argmax(1).cpu().numpy() for of_factor in classifiers.logits(new_rows)], 1)
 
@@ -87,18 +86,32 @@ class _Classifiers:
         self.class_counts, total = list(class_counts), sum(class_counts)
         self.parameters = torch.zeros((neurons + 1) * total, device=device)  # weights, then biases
         self.gradient = torch.zeros_like(self.parameters)
-        (self.weights, self.bias), (self.weight_grad, self.bias_grad) = (
-            (flat[:-total].view(neurons, total), flat[-total:]) for flat in (self.parameters, self.gradient)
+        (self.weights, self.bias), (self.weight_grad, self.bias_grad) = map(
+            self.parts, (self.parameters, self.gradient)
         )
         self.weights.copy_((torch.rand(neurons, total, generator=generator) * 2 - 1) * neurons**-0.5)
         self.moments = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
         self.rate, self.steps = rate, 0
-        self.fused = fused_adam(self.parameters, self.gradient, rate)
+        self.fused = FusedAdam(self.parameters, self.gradient, self.moments, rate) if device.type == "cuda" else None
         most = max(self.class_counts)
         shown = torch.arange(most)[None] < torch.tensor(self.class_counts)[:, None]  # [F, K]
         self.absent = (~shown).to(device)
         self.columns = (shown.flatten().cumsum(0) - 1).clamp_min(0).to(device)  # of each class, with padding [F * K]
         self.places = shown.flatten().nonzero()[:, 0].to(device)  # of each column among the padded classes
+
+    def parts(self, flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The views of a flat tensor that belong to the weights [L, K] and the biases [K] of all classes."""
+        total = sum(self.class_counts)
+        return flat[:-total].view(-1, total), flat[-total:]
+
+    def train(self, rows: torch.Tensor, labels: torch.Tensor, batches: BatchTable) -> None:
+        """Take all steps on rows [N, L] with labels [N, F], on a GPU."""
+        if fused.fits(rows.device, batches.rows.shape[1], max(self.class_counts)):
+            fused.train_classifiers(self, rows, labels, batches)
+        else:
+            batches.run(
+                lambda batch, share: self.step(rows.index_select(0, batch), labels.index_select(0, batch), share)
+            )
 
     def logits(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The logits [B, K] of each factor for rows [B, L]."""

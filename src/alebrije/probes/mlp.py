@@ -10,6 +10,7 @@ host. Its sums are rounded differently, so after thousands of steps some rows ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,8 @@ import numpy as np
 import torch
 
 from alebrije.arrays import Flags, Floats, Integers
-from alebrije.probes.on_device import CPU, BatchTable, epoch_batches, fused_adam
+from alebrije.probes import fused
+from alebrije.probes.on_device import CPU, BatchTable, FusedAdam, epoch_batches
 from alebrije.probes.scaling import standardise
 
 
@@ -73,13 +75,11 @@ def mlp_predictions(
     network = _Networks(inputs.shape[1], hidden, classes.max(0) + 1, knocked_out, learning_rate, seed, device)
     rows, new_rows = (_with_ones(codes).to(device) for codes in standardise(inputs, new_inputs))
     labels = torch.from_numpy(np.ascontiguousarray(classes)).to(device)
-    batches = epoch_batches(len(inputs), epochs, batch_size, torch.Generator().manual_seed(seed))
+    batches = len(inputs), epochs, batch_size, torch.Generator().manual_seed(seed)
     if device.type == "cuda":
-        BatchTable(batches, batch_size, device).run(
-            lambda batch, share: network.step(rows.index_select(0, batch).T, labels.index_select(0, batch).T, share)
-        )
+        network.train(rows, labels, BatchTable(*batches, device))
     else:
-        for batch in batches:
+        for batch in epoch_batches(*batches):
             # whole rows are picked and then turned: picking columns would read a cache line for each number
             network.step(*(each.index_select(0, batch).T.contiguous() for each in (rows, labels)))
     return np.asarray(network.predict(new_rows.T.contiguous()).cpu().numpy(), dtype=np.int64)
@@ -104,16 +104,12 @@ class _Networks:
         device: torch.device = CPU,
     ) -> None:
         models, most = len(class_counts), int(class_counts.max())
-        shapes = (models, neurons + 1, hidden), (models, most, hidden), (models, most, 1)
-        sizes = [int(np.prod(shape)) for shape in shapes]
-        drawn = torch.rand(sum(sizes), generator=torch.Generator().manual_seed(seed)) * 2 - 1
+        self.shapes = (models, neurons + 1, hidden), (models, most, hidden), (models, most, 1)
+        drawn = torch.rand(sum(map(math.prod, self.shapes)), generator=torch.Generator().manual_seed(seed)) * 2 - 1
         self.weights = drawn.to(device)
         self.gradient = torch.zeros_like(self.weights)
-        views = [
-            [part.view(shape) for part, shape in zip(torch.split(flat, sizes), shapes, strict=True)]
-            for flat in (self.weights, self.gradient)
-        ]
-        (self.first, self.second, self.bias), (self.first_grad, self.second_grad, self.bias_grad) = views
+        self.first, self.second, self.bias = self.parts(self.weights)
+        self.first_grad, self.second_grad, self.bias_grad = self.parts(self.gradient)
         self.first *= neurons**-0.5
         self.second *= hidden**-0.5
         self.bias *= hidden**-0.5
@@ -125,7 +121,23 @@ class _Networks:
         self.class_mask = torch.zeros(models, most, 1).masked_fill_(absent[:, :, None], -torch.inf).to(device)
         self.moments = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         self.rate, self.steps = learning_rate, 0
-        self.fused = fused_adam(self.weights, self.gradient, learning_rate)
+        self.fused = (
+            FusedAdam(self.weights, self.gradient, self.moments, learning_rate) if device.type == "cuda" else None
+        )
+
+    def parts(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """The views of a flat tensor that belong to the first layer, the second and its bias."""
+        sizes = [math.prod(shape) for shape in self.shapes]
+        return [part.view(shape) for part, shape in zip(torch.split(flat, sizes), self.shapes, strict=True)]
+
+    def train(self, rows: torch.Tensor, labels: torch.Tensor, batches: BatchTable) -> None:
+        """Take all steps on rows [N, L + 1] with labels [N, M], on a GPU."""
+        if fused.fits(rows.device, batches.rows.shape[1], self.second.shape[1]):
+            fused.train_networks(self, rows, labels, batches)
+        else:
+            batches.run(
+                lambda batch, share: self.step(rows.index_select(0, batch).T, labels.index_select(0, batch).T, share)
+            )
 
     def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Hidden activations [M, H, B] and logits [M, K, B] of rows [L + 1, B]."""

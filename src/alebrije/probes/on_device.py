@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from alebrije.graphs import Repeated
 
@@ -23,22 +23,28 @@ def epoch_batches(rows: int, epochs: int, batch_size: int, generator: torch.Gene
 
 
 class BatchTable:
-    """Batches [S, B] on a device, with the share [S, B] of each row in the mean over its batch.
+    """The batches of `epoch_batches` as a table [S, B] on a device, with the share of each row in the batch.
 
-    Short batches are filled up with rows whose share is zero.
+    The last batch of an epoch is filled up with rows whose share is zero.
 
-    >>> table = BatchTable([torch.tensor([4, 2]), torch.tensor([1])], 2, CPU)
-    >>> table.rows.tolist(), table.shares.tolist()
-    ([[4, 2], [1, 1]], [[0.5, 0.5], [1.0, 0.0]])
+    >>> table = BatchTable(5, 2, 3, torch.Generator(), CPU)
+    >>> table.rows.shape, table.shares[:2, 2].tolist()
+    (torch.Size([4, 3]), [0.3333333432674408, 0.0])
     """
 
-    def __init__(self, batches: Iterable[Tensor], batch_size: int, device: torch.device) -> None:
-        rows, shares = [], []
-        for batch in batches:
-            missing = batch_size - len(batch)
-            rows.append(torch.cat((batch, batch[:1].expand(missing))) if missing else batch)
-            shares.append(torch.cat((torch.full((len(batch),), 1 / len(batch)), torch.zeros(missing))))
-        self.rows, self.shares = torch.stack(rows).to(device), torch.stack(shares).to(device)
+    def __init__(
+        self, rows: int, epochs: int, batch_size: int, generator: torch.Generator, device: torch.device
+    ) -> None:
+        orders = torch.stack([torch.randperm(rows, generator=generator) for _ in range(epochs)])
+        full, rest = divmod(rows, batch_size)
+        shares = torch.full((full, batch_size), 1 / batch_size)
+        if rest:
+            missing = batch_size - rest
+            orders = torch.cat((orders, orders[:, -1:].expand(-1, missing)), 1)
+            last = torch.cat((torch.full((rest,), 1 / rest), torch.zeros(missing)))
+            shares = torch.cat((shares, last[None]))
+        self.rows = orders.view(-1, batch_size).to(device)
+        self.shares = shares.repeat(epochs, 1).to(device)
         self.number = torch.zeros(1, dtype=torch.int64, device=device)  # of the next batch
 
     def run(self, step: Callable[[Tensor, Tensor], object]) -> None:
@@ -51,10 +57,24 @@ class BatchTable:
         Repeated(next_step, self.rows.device).run(len(self.rows))
 
 
-def fused_adam(weights: Tensor, gradient: Tensor, rate: float) -> torch.optim.Adam | None:
-    """Adam for one flat tensor of weights with this gradient, in one kernel; None on a CPU."""
-    if weights.device.type != "cuda":
-        return None
-    parameter = nn.Parameter(weights)
-    parameter.grad = gradient
-    return torch.optim.Adam([parameter], rate, fused=True, capturable=True)
+class FusedAdam:
+    """Adam for one flat tensor of weights: one kernel takes a step. (`torch.optim` would import a compiler first.)"""
+
+    def __init__(self, weights: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor], rate: float) -> None:
+        self.weights, self.gradient, self.moments, self.rate = weights, gradient, moments, rate
+        self.steps = torch.zeros((), device=weights.device)
+
+    def step(self) -> None:
+        """Change the weights by the gradient."""
+        self.steps.add_(1)
+        mean, square = self.moments
+        torch._fused_adam_(
+            *([self.weights], [self.gradient], [mean], [square], [], [self.steps]),
+            lr=self.rate,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            weight_decay=0.0,
+            amsgrad=False,
+            maximize=False,
+        )

@@ -24,9 +24,10 @@ from threadpoolctl import ThreadpoolController
 from alebrije.data.machine_cache import machine_cache
 from alebrije.errors import InputError
 from alebrije.imports import first_line
-from alebrije.results import Cell, Result, Store, Value
+from alebrije.results import Cell, Result, Store
 from alebrije.results.canonical_json import digest
 from alebrije.studies.stages import Activity, StageName, listening, seconds_of_stages, watched_processes, write_stages
+from alebrije.studies.together import Together, Work, joined
 
 if TYPE_CHECKING:
     from alebrije.studies.model import Model
@@ -47,9 +48,10 @@ class Job:
     """A cell and the work that computes it. The work may depend only on the cell's inputs."""
 
     cell: Cell
-    work: Callable[[], Mapping[str, Value | float]]
+    work: Work
     model: Model | None = None  # what is examined; None for a cell about several models
     pixels: int | None = None  # side of the images that it is shown
+    together: Together | None = None  # how it is computed beside others
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def _computed(jobs: Sequence[Job], folder: Path, workers: Workers) -> Iterator[C
     """Results of jobs as they finish."""
     if workers.count == 1 and workers.backend == "local":
         with listening(workers.activity):
-            yield from (_compute(job, folder) for job in jobs)
+            yield from (_compute(job, folder) for job in joined(jobs))
         return
     lost = _lost_workers(workers.backend)
     waiting = {job.cell.key: job for job in _spread(jobs)}

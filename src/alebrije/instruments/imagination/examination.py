@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from alebrije.errors import InputError
-from alebrije.instruments.imagination.head import HeadSettings, ImageHead, encode_sources
+from alebrije.instruments.imagination.head import HeadSettings, ImageHead, encode_sources, fit_heads
 from alebrije.instruments.imagination.images import Corpus, ShownEpisodes, Subset
 from alebrije.instruments.imagination.reader import ReaderSettings
 from alebrije.results.cells import Label
@@ -23,6 +25,7 @@ from alebrije.train.sources import to_float
 
 ENCODER_SAW = "encoder_saw"  # a label: which combinations the encoder under a head was trained on
 ALL_COMBINATIONS, TRAINING_COMBINATIONS = "all combinations", "training combinations"  # its values
+TESTED: tuple[Subset, ...] = ("known", "test")
 _BATCH = 64  # images
 
 
@@ -57,13 +60,60 @@ class Examination:
         if self.head is None:
             module = _module(self.model)
             return {subset: predict_targets(module, shown, self.device) for subset, shown in tested.items()}
+        started = self.start(tested, partial(self.episodes, folder))
+        with in_stage("fitting heads"):
+            fit_heads([started.head])
+        return started.predict()
+
+    def start(
+        self, tested: Mapping[Subset, ShownEpisodes], episodes: Callable[[Subset], ShownEpisodes]
+    ) -> StartedExamination:
+        """The codes of all episodes, and a head that is to be fitted to some of them."""
+        assert self.head is not None
         # encode first: a model that cannot be examined fails here, before a head is trained
         codes = {subset: encode_sources(self.model, shown) for subset, shown in tested.items()}
-        learned = [self.episodes(folder, subset) for subset in ("train", "validation")]
+        learned = [episodes(subset) for subset in ("train", "validation")]
         train, validation = ((encode_sources(self.model, shown), shown.target_images) for shown in learned)
         with in_stage("fitting heads"):
-            head = ImageHead(train, validation, self.head, self.seed, self.device)
-        return {subset: head(code) for subset, code in codes.items()}
+            head = ImageHead(train, validation, self.head, self.seed, self.device, fitted=False)
+        return StartedExamination(head, codes)
+
+
+@dataclass(frozen=True, eq=False)
+class StartedExamination:
+    """A head that is to be fitted, and the codes of the sources that it will then predict the targets of."""
+
+    head: ImageHead
+    codes: Mapping[Subset, Tensor]
+
+    def predict(self) -> dict[Subset, Tensor]:
+        """The target images of each subset: floats in 0..1 [B, 3, H, W]."""
+        return {subset: self.head(codes) for subset, codes in self.codes.items()}
+
+
+def start_together(folder: ResultFolder, examinations: Sequence[Examination]) -> list[StartedExamination | None]:
+    """Examinations whose heads are fitted at once; None for a model that cannot be examined.
+
+    Those of one corpus share the images that their heads learn from.
+    """
+    shown: dict[tuple[Corpus, Subset], ShownEpisodes] = {}
+
+    def episodes(examination: Examination, subset: Subset) -> ShownEpisodes:
+        key = examination.corpus, subset
+        if key not in shown:
+            found = examination.episodes(folder, subset)
+            shown[key] = replace(found, target_images=found.target_images.to(examination.device))
+        return shown[key]
+
+    started: dict[int, StartedExamination] = {}
+    # model by model, because the weights of an untrained twin are drawn again when another model was encoded
+    for number, each in sorted(enumerate(examinations), key=lambda pair: id(pair[1].model)):
+        with suppress(InputError):
+            started[number] = each.start({name: episodes(each, name) for name in TESTED}, partial(episodes, each))
+    with in_stage("fitting heads", f"of {len(started)} models and alphas"):
+        if started:
+            fit_heads([each.head for each in started.values()])
+    return [started.get(number) for number in range(len(examinations))]
 
 
 def encoder_saw(model: Model, corpus: Corpus) -> str | None:

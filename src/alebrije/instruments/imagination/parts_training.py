@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from alebrije.instruments.imagination.head import HeadSettings
 
 AT_ONCE = 8  # heads; also fewer are trained as so many, so that a head does not depend on what is trained beside it
+_RISING = 0.1  # the share of the steps in which the rate rises
 _TABLE = 2**28  # most random numbers that are drawn at once
 _BETA_2, _EPSILON = 0.999, 1e-8  # of Adam
 
@@ -45,7 +46,9 @@ class PartsTraining:
     def run(self, settings: HeadSettings) -> None:
         """Train on random points of random images. Keep the weights with the smallest validation error."""
         optimizer = torch.optim.Adam(self.head.parameters(), settings.rate)
-        schedule = _schedule(optimizer, settings)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, settings.rate, total_steps=settings.steps, pct_start=_RISING
+        )
         best, least = copy.deepcopy(self.head.state_dict()), math.inf
         checks = _checks(settings)
         for step in range(settings.steps):
@@ -91,8 +94,22 @@ def _checks(settings: HeadSettings) -> list[int]:
     return list(dict.fromkeys((*range(every, settings.steps + 1, every), settings.steps)))
 
 
-def _schedule(optimizer: torch.optim.Optimizer, settings: HeadSettings) -> torch.optim.lr_scheduler.OneCycleLR:
-    return torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1)
+def one_cycle(rate: float, steps: int) -> list[tuple[float, float]]:
+    """The rate and the first decay of each step of `torch.optim.lr_scheduler.OneCycleLR`.
+
+    The rate rises in a tenth of the steps from a 25th, then falls to nearly nothing, along cosines; the decay does the
+    opposite between 0.95 and 0.85.
+    """
+    top = _RISING * steps - 1  # the step with the highest rate, which need not be a whole number
+    found = []
+    for step in range(steps):
+        rising = step <= top
+        done = step / top if rising else (step - top) / (steps - 1 - top)
+        cosine = (1 + math.cos(math.pi * done)) / 2  # from 1 to 0
+        start, end = (rate / 25, rate) if rising else (rate, rate / 25e4)
+        before, after = (0.95, 0.85) if rising else (0.85, 0.95)
+        found.append((end + (start - end) * cosine, after + (before - after) * cosine))
+    return found
 
 
 class _Stack:
@@ -180,15 +197,9 @@ class _Stack:
 
     def _adam_rates(self) -> list[tuple[float, float, float]]:
         """For each step: 1 - the first decay, the rate over its correction, and the root of the other correction."""
-        optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))], self.settings.rate)
-        schedule, rates = _schedule(optimizer, self.settings), []
-        for step in range(1, self.settings.steps + 1):
-            group = optimizer.param_groups[0]
-            decay, rate = float(group["betas"][0]), float(group["lr"])
+        rates = []
+        for step, (rate, decay) in enumerate(one_cycle(self.settings.rate, self.settings.steps), 1):
             rates.append((1 - decay, rate / (1 - decay**step), (1 - _BETA_2**step) ** 0.5))
-            optimizer.step()
-            if step < self.settings.steps:
-                schedule.step()
         return rates
 
     def _draw(self, steps: int) -> None:

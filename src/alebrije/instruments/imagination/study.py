@@ -15,6 +15,8 @@ from functools import cache, partial
 from itertools import product
 from typing import Any
 
+import torch
+
 from alebrije.errors import InputError
 from alebrije.instruments.imagination.alphas import OVER_ALPHAS
 from alebrije.instruments.imagination.examination import Examination, episode_plan
@@ -23,7 +25,14 @@ from alebrije.instruments.imagination.images import Corpus, Subset
 from alebrije.instruments.imagination.reader import ReaderSettings
 from alebrije.instruments.imagination.scene_reader import ACCURACIES as SCENE_ACCURACIES
 from alebrije.instruments.imagination.scene_reader import LABEL, SceneReaderSettings, reader_values
-from alebrije.instruments.imagination.values import ACCURACIES, ERRORS, METRICS, compute_values, metric_inputs
+from alebrije.instruments.imagination.values import (
+    ACCURACIES,
+    ERRORS,
+    METRICS,
+    compute_values,
+    metric_inputs,
+    start_values,
+)
 from alebrije.models import get as get_model
 from alebrije.results import Cell
 from alebrije.results.cells import Label
@@ -33,6 +42,7 @@ from alebrije.studies.jobs import Job
 from alebrije.studies.model import Model, TrainedModel
 from alebrije.studies.references import REFERENCES, is_pixels, reference
 from alebrije.studies.request import Request, SizeName
+from alebrije.studies.together import Together
 from alebrije.train.plan import Plan, plan
 
 SVIB_MODELS = ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle")
@@ -267,4 +277,8 @@ def _job(folder: ResultFolder, request: Request, examination: Examination) -> Jo
     }
     cell = Cell(study="imagination", labels={"size": request.size, **examination.labels}, inputs=inputs)
     work = partial(compute_values, folder, cell, examination)
-    return Job(cell, work, examination.model, corpus.pixels)
+    together = None
+    if head is not None and torch.device(examination.device).type == "cuda":
+        key = ("heads", corpus.world, corpus.rule, corpus.pixels, head)
+        together = Together(key, (cell, examination), partial(start_values, folder))
+    return Job(cell, work, examination.model, corpus.pixels, together)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from torch import Tensor
 from alebrije.arrays import Bytes, Floats, to_numpy
 from alebrije.errors import InputError, UndefinedMetricWarning
 from alebrije.files import WEIGHTS, open_regular, sha256_of
-from alebrije.instruments.imagination.examination import Examination
-from alebrije.instruments.imagination.images import ShownEpisodes, Subset
+from alebrije.instruments.imagination.examination import TESTED, Examination, StartedExamination, start_together
+from alebrije.instruments.imagination.images import ShownEpisodes
 from alebrije.instruments.imagination.reader import FactorReader, read_correctly
 from alebrije.metrics import find
 from alebrije.metrics.lpips import weight_files
@@ -39,19 +39,20 @@ ACCURACIES = (ACCURACY, IN_ACCURACY, TRUE_ACCURACY, *(f"{name} accuracy" for nam
 BASELINES = (UNCHANGED, CONSTANT, TRUE_ACCURACY)  # values that say nothing about the model
 METRICS = (*ERRORS, LPIPS, *ACCURACIES)
 SAMPLES = 8  # episodes kept for pictures
-_TESTED: tuple[Subset, ...] = ("known", "test")
 _CATALOGUED = {"mse-sum": ERRORS, "gap": (GAP,), LPIPS: (LPIPS,)}  # metric -> the values that it computes
 
 
-def compute_values(folder: ResultFolder, cell: Cell, examination: Examination) -> dict[str, Value]:
-    """The values of a cell. Keeps samples for its pictures."""
+def compute_values(
+    folder: ResultFolder, cell: Cell, examination: Examination, started: StartedExamination | None = None
+) -> dict[str, Value]:
+    """The values of a cell; `started` has a fitted head. Keeps samples for its pictures."""
     wanted = set(examination.wanted)
-    tested = {subset: examination.episodes(folder, subset) for subset in _TESTED}
+    tested = {subset: examination.episodes(folder, subset) for subset in TESTED}
     try:
-        images = examination.predict(folder, tested)
+        images = examination.predict(folder, tested) if started is None else started.predict()
     except NotExaminedError as error:
         return {name: Value(score=None, reason=str(error)) for name in examination.wanted}
-    known, new = (Predictions(tested[subset], images[subset]) for subset in _TESTED)
+    known, new = (Predictions(tested[subset], images[subset]) for subset in TESTED)
     values = error_values(known, new) if wanted & set(ERRORS) else {}
     if LPIPS in wanted:
         values[LPIPS] = lpips_value(new)
@@ -59,6 +60,17 @@ def compute_values(folder: ResultFolder, cell: Cell, examination: Examination) -
         values |= accuracy_values(examination.reader.trained(folder, examination.device), known, new)
     _keep_samples(folder, cell, known, new)
     return {name: value for name, value in values.items() if name in wanted}
+
+
+def start_values(
+    folder: ResultFolder, cells: Sequence[tuple[Cell, Examination]]
+) -> list[Callable[[], dict[str, Value]] | None]:
+    """What is left to compute the values of several cells, once their heads have been fitted at once."""
+    started = start_together(folder, [examination for _, examination in cells])
+    return [
+        None if each is None else partial(compute_values, folder, *cell, each)
+        for cell, each in zip(cells, started, strict=True)
+    ]
 
 
 def metric_inputs(examination: Examination) -> dict[str, Any]:

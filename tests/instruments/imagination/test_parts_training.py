@@ -1,0 +1,66 @@
+"""Heads that are trained at once learn what they learn one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from alebrije.instruments.imagination.head import HeadSettings, ImageHead, fit_heads
+from alebrije.instruments.imagination.parts_training import one_cycle, train_together
+
+SETTINGS = HeadSettings(steps=23, batch=8, points=32, components=24, checks=3)
+SHAPES = ((20,), (20,), (3, 6), (40,))  # codes: vectors, slots, and vectors longer than the components
+
+
+@pytest.mark.parametrize("steps", [15, 23, 300])
+def test_the_schedule_is_that_of_torch(steps: int) -> None:
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], 5e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=steps, pct_start=0.1)
+    for rate, decay in one_cycle(5e-3, steps):
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(rate, rel=1e-9)
+        assert optimizer.param_groups[0]["betas"][0] == pytest.approx(decay, rel=1e-9)
+        optimizer.step()
+        schedule.step()
+
+
+def _heads(device: str, *, fitted: bool) -> list[ImageHead]:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8, generator=generator).to(device)
+    heads = []
+    for seed, shape in enumerate(SHAPES):
+        codes = torch.randn(64, *shape, generator=generator)
+        heads.append(ImageHead((codes, images), (codes[:32], images[:32]), SETTINGS, seed, device, fitted=fitted))
+    return heads
+
+
+def test_heads_that_are_trained_at_once_have_the_weights_of_heads_trained_one_by_one() -> None:
+    alone, together = _heads("cpu", fitted=True), _heads("cpu", fitted=False)
+    before = [weight.detach().clone() for weight in together[0].parts_head.parameters()]
+    train_together([head.training() for head in together], SETTINGS)
+    for one, other in zip(alone, together, strict=True):
+        for expected, found in zip(one.parts_head.parameters(), other.parts_head.parameters(), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-4)  # a step changes a weight by up to 6e-3
+    after = [weight.detach() for weight in together[0].parts_head.parameters()]
+    assert max(float((old - new).abs().max()) for old, new in zip(before, after, strict=True)) > 1e-3
+
+
+def test_a_head_does_not_depend_on_those_beside_it() -> None:
+    first, second = (_heads("cpu", fitted=False) for _ in range(2))
+    train_together([head.training() for head in first], SETTINGS)
+    train_together([second[1].training()], SETTINGS)
+    pairs = zip(first[1].parts_head.parameters(), second[1].parts_head.parameters(), strict=True)
+    assert all(torch.equal(expected, found) for expected, found in pairs)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+def test_a_gpu_fits_about_the_same_heads_as_the_cpu_and_the_same_twice() -> None:
+    codes = [torch.randn(64, *shape, generator=torch.Generator().manual_seed(1)) for shape in SHAPES]
+    found = []
+    for device in ("cpu", "cuda", "cuda"):
+        heads = _heads(device, fitted=False)
+        fit_heads(heads)
+        found.append([head(each) for head, each in zip(heads, codes, strict=True)])
+    for cpu, gpu, again, shape in zip(*found, SHAPES, strict=True):
+        assert torch.equal(gpu, again)
+        tolerance = 1e-3 if len(shape) > 1 or shape[0] <= SETTINGS.components else 0.05  # other principal components
+        assert float((cpu - gpu).abs().max()) < tolerance
