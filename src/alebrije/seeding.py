@@ -18,6 +18,11 @@ def default_generator(device: torch.device) -> torch.Generator:
     return torch.mps._get_default_mps_generator() if device.type == "mps" else torch.default_generator
 
 
+def generator_states(device: torch.device = CPU) -> list[bytes]:
+    """The states of the default generators of the CPU and of `device`: equal if no random number was drawn between."""
+    return [default_generator(each).get_state().numpy().tobytes() for each in dict.fromkeys((CPU, device))]
+
+
 @contextmanager
 def seeded(seed: int, device: torch.device = CPU) -> Iterator[None]:
     """Seed the default generators of the CPU and of `device`, and restore their states afterwards.

@@ -18,7 +18,7 @@ from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.fingerprint import Contents
 from alebrije.imports import first_line
-from alebrije.seeding import seeded
+from alebrije.seeding import generator_states, seeded
 from alebrije.suggest import did_you_mean
 from alebrije.train.plan import Plan
 
@@ -40,7 +40,8 @@ class Encoder:
 
     `name` is shown in tables and identifies what the fingerprint cannot see. `spec` is the text that named the model,
     `plan` the plan of a model that was trained here, `layer` the submodule whose output replaces the model's,
-    `remake` a function that makes the model again with random weights of a seed.
+    `remake` a function that makes the model again with random weights of a seed. With `tf32`, matrix products on a GPU
+    round their inputs to TF32, as torch's convolutions do there; otherwise the settings of torch decide.
 
     >>> encoder = Encoder(nn.Sequential(nn.Flatten(), nn.Linear(48, 5)), preprocessing=Preprocessing(size=4))
     >>> encoder(torch.zeros(10, 3, 64, 64, dtype=torch.uint8)).vector.shape
@@ -61,6 +62,7 @@ class Encoder:
         layer: str | None = None,
         plan: Plan | None = None,
         remake: Callable[[int], Any] | None = None,
+        tf32: bool = False,
     ) -> None:
         if not callable(model):
             raise InputError(f"a model must be callable with images; {type(model).__name__} is not")
@@ -72,6 +74,7 @@ class Encoder:
         self.layer = layer
         self.plan = plan
         self.remake = remake
+        self.tf32 = tf32
         self.contents = Contents.of(model)
         self.modules = self.contents.modules
         self._check_weights()
@@ -79,6 +82,8 @@ class Encoder:
         self._given_name = name
         self._hooked = None if layer is None else self._submodule(layer)
         self._sample: Encoding | None = None
+        self._is_random = False  # whether it has used random numbers
+        self._drew = False  # whether it did in its last run
 
     def __call__(self, images: Tensor, *, seed: int = 0) -> Encoding:
         """Encode images [B, 3, H, W]; masks and reconstructions keep the size that the model gives them."""
@@ -101,8 +106,10 @@ class Encoder:
         if self._hooked is not None:
             hook = self._hooked.register_forward_hook(lambda *arguments: outputs.append(arguments[-1]))
         try:
-            with torch.no_grad(), _in_eval_mode(self.modules), seeded(seed, self.device):
+            with torch.no_grad(), _in_eval_mode(self.modules), seeded(seed, self.device), _in_tf32(self._in_tf32):
+                before = generator_states(self.device)
                 output = self.model(prepared)
+                self._drew = generator_states(self.device) != before
         except InputError:
             raise
         except torch.OutOfMemoryError as error:
@@ -180,8 +187,8 @@ class Encoder:
             yield images[first : first + self.batch]
 
     def _encode(self, images: Tensor, seed: int) -> Encoding:
-        prepared = self.prepare(images)
-        encoding, _ = self.read(self.run(prepared, seed=_batch_seed(images, seed)), prepared)
+        prepared, output = self._run_seeded(images, seed)
+        encoding, _ = self.read(output, prepared)
         parts = {name: part for name in _PARTS if (part := getattr(encoding, name)) is not None}
         try:
             return Encoding(**{name: part.to(images.device) for name, part in parts.items()})
@@ -190,6 +197,24 @@ class Encoder:
             raise InputError(
                 f"the output of the model is on {devices} and cannot be copied to {images.device}: {first_line(error)}"
             ) from error
+
+    def _run_seeded(self, images: Tensor, seed: int) -> tuple[Tensor, Any]:
+        """The prepared images and the output of `run`, with the seed of these images if it uses random numbers.
+
+        Most models use none, and the digest of many images takes as long on a CPU as a network on a GPU.
+        """
+        if not self._is_random:
+            prepared = self.prepare(images)
+            output = self.run(prepared, seed=seed)
+            if not self._drew:
+                return prepared, output
+            self._is_random = True
+        prepared = self.prepare(images)
+        return prepared, self.run(prepared, seed=_batch_seed(images, seed))
+
+    @property
+    def _in_tf32(self) -> bool:
+        return self.tf32 and self.device.type == "cuda"
 
     def _check_weights(self) -> None:
         """Raise an InputError if weights have no values, because they are on the device `meta`."""
@@ -233,6 +258,20 @@ def _batch_seed(images: Tensor, seed: int) -> int:
     """A seed that depends only on the images and on `seed`."""
     digest = hashlib.blake2b(to_uint8(images).numpy().tobytes(), digest_size=7)
     return (int.from_bytes(digest.digest(), "big") + seed) % 2**63
+
+
+@contextmanager
+def _in_tf32(wanted: bool) -> Iterator[None]:
+    """Let float32 products on a GPU round their inputs to TF32, if wanted."""
+    if not wanted:
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @contextmanager

@@ -11,8 +11,7 @@ import torch
 from alebrije.arrays import Floats, Integers
 from alebrije.probes import fused
 from alebrije.probes.logistic import fit_from_sample, fitted_quietly
-from alebrije.probes.on_device import CPU, BatchTable, FusedAdam, epoch_batches
-from alebrije.probes.scaling import standardise
+from alebrije.probes.on_device import CPU, BatchTable, FusedAdam, epoch_batches, standardised
 
 MANY_ROWS = 60_000
 NEWTON_WEIGHTS = 1000  # the Hessian of at most this many weights is cheap
@@ -58,7 +57,7 @@ def linear_predictions(
     >>> linear_predictions(codes, (codes > 0).astype(int), np.array([[-0.9], [0.9]]))[:, 0].tolist()
     [0, 1]
     """
-    rows, new_rows = (torch.from_numpy(codes).float().to(device) for codes in standardise(inputs, new_inputs))
+    rows, new_rows = standardised(inputs, new_inputs, device)
     labels = torch.from_numpy(np.ascontiguousarray(classes)).to(device)
     generator = torch.Generator().manual_seed(seed)
     counts = [int(count) for count in classes.max(0) + 1]

@@ -20,8 +20,7 @@ import torch
 
 from alebrije.arrays import Flags, Floats, Integers
 from alebrije.probes import fused
-from alebrije.probes.on_device import CPU, BatchTable, FusedAdam, epoch_batches
-from alebrije.probes.scaling import standardise
+from alebrije.probes.on_device import CPU, BatchTable, FusedAdam, epoch_batches, standardised
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ def mlp_predictions(
     [1, 0, 1]
     """
     network = _Networks(inputs.shape[1], hidden, classes.max(0) + 1, knocked_out, learning_rate, seed, device)
-    rows, new_rows = (_with_ones(codes).to(device) for codes in standardise(inputs, new_inputs))
+    rows, new_rows = map(_with_ones, standardised(inputs, new_inputs, device))
     labels = torch.from_numpy(np.ascontiguousarray(classes)).to(device)
     batches = len(inputs), epochs, batch_size, torch.Generator().manual_seed(seed)
     if device.type == "cuda":
@@ -85,9 +84,9 @@ def mlp_predictions(
     return np.asarray(network.predict(new_rows.T.contiguous()).cpu().numpy(), dtype=np.int64)
 
 
-def _with_ones(codes: Floats) -> torch.Tensor:
+def _with_ones(codes: torch.Tensor) -> torch.Tensor:
     """Codes [N, L + 1] with a last column of ones, whose weights are the biases."""
-    return torch.cat([torch.from_numpy(codes).float(), torch.ones(len(codes), 1)], 1)
+    return torch.cat([codes, torch.ones(len(codes), 1, device=codes.device)], 1)
 
 
 class _Networks:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from alebrije.arrays import Floats
 from alebrije.graphs import Repeated
+from alebrije.probes.scaling import standardise
 
 CPU = torch.device("cpu")
 
@@ -55,6 +57,20 @@ class BatchTable:
             self.number.add_(1)
 
         Repeated(next_step, self.rows.device).run(len(self.rows))
+
+
+def standardised(fit: Floats, new: Floats, device: torch.device) -> tuple[Tensor, Tensor]:
+    """`standardise`, computed on a device where codes are many and long: float32 [N, L] and [M, L]."""
+    if device.type == "cpu":
+        first, second = standardise(fit, new)
+        return torch.from_numpy(first).float(), torch.from_numpy(second).float()
+    inputs, others = (torch.from_numpy(codes).to(device) for codes in (fit, new))
+    constant = inputs.amax(0) == inputs.amin(0)
+    mean = torch.where(constant, inputs[0], inputs.mean(0))
+    largest = torch.where(constant, 1.0, (inputs - mean).abs().amax(0))
+    inputs, others = (inputs - mean) / largest, (others - mean) / largest
+    deviation = torch.where(constant, 1.0, inputs.std(0, correction=0))
+    return (inputs / deviation).float(), (others / deviation).float()
 
 
 class FusedAdam:

@@ -86,7 +86,9 @@ class Untrained:
         plan = self.of.plan
         preprocessing = adapters.Preprocessing(size=plan.size)
         module = replace(plan, seed=self.seed).new_model().eval()
-        return Encoder(module, name=plan.model, preprocessing=preprocessing, device=self.of.device, plan=plan)
+        return Encoder(
+            module, name=plan.model, preprocessing=preprocessing, device=self.of.device, plan=plan, tf32=True
+        )
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,8 @@ def _can_be_drawn_again(encoder: Encoder) -> bool:
 
 def _identity(subject: Mapping[str, Any], kind: str, seed: int) -> dict[str, Any]:
     about = {name: subject[name] for name in ("batch", "device") if name in subject}
+    if kind == SAME_ARCHITECTURE and about.get("device") == "cuda":
+        about["products"] = "tf32"  # `adapters.untrained.reinitialised`
     return {"untrained": kind, "version": _VERSION, "of": architecture(subject), "seed": seed, **about}
 
 

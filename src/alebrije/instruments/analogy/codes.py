@@ -79,12 +79,15 @@ def _slot_count(encoder: Encoder, pixels: int) -> int:
 
 
 def encode_corpus(
-    model: Model, corpus: Corpus, folder: ResultFolder, device: str = "cpu", *, cache: bool
+    model: Model, corpus: Corpus, folder: ResultFolder, device: str = "cpu", *, cache: bool, group: bool = True
 ) -> CorpusCodes:
-    """The codes of a corpus. Slots should be cached, because three variants use them."""
+    """The codes of a corpus. Slots should be cached, because three variants use them.
+
+    Without `group`, pixels need not be grouped.
+    """
     views = corpus.views(folder, device)
     if not cache:
-        return _encode(model, views, folder.path, pool=isinstance(model, _POOLED))
+        return _encode(model, views, folder.path, pool=isinstance(model, _POOLED), group=group)
     settings = {"name": "slots", "version": 2, "subject": dict(model.identity), "corpus": corpus.settings}
     return _from_arrays(folder.cached(settings, lambda: _to_arrays(_encode(model, views))))
 
@@ -115,7 +118,9 @@ def scene_vectors(codes: Tensor) -> Tensor:
     return codes.sum(1) if codes.ndim == 3 else codes
 
 
-def _encode(model: Model, views: Mapping[str, View], folder: Path | None = None, *, pool: bool = False) -> CorpusCodes:
+def _encode(
+    model: Model, views: Mapping[str, View], folder: Path | None = None, *, pool: bool = False, group: bool = True
+) -> CorpusCodes:
     """The codes of all roles that the model can see. Long codes are kept in files in the folder if there is one.
 
     With `pool`, slots that are too many to match are averaged.
@@ -132,9 +137,19 @@ def _encode(model: Model, views: Mapping[str, View], folder: Path | None = None,
         if seen:
             visible[role] = torch.cat(seen)
     join_codes([each[:1] for each in codes.values()])  # raises if the shapes differ
-    grouped = (model.group(batch) for batch in batches(views["d"], _BATCH))
-    groups = [group.cpu().to(torch.int32) for group in grouped if group is not None]
+    groups = _groups(model, views["d"]) if group else []
     return CorpusCodes(codes, visible or None, torch.cat(groups) if groups else None, max(pooled, default=0))
+
+
+def _groups(model: Model, view: View) -> list[Tensor]:
+    """The group of each pixel, in batches; none if the model groups no pixels of the first batch."""
+    groups: list[Tensor] = []
+    for batch in batches(view, _BATCH):
+        found = model.group(batch)
+        if found is None:
+            break
+        groups.append(found.cpu().to(torch.int32))
+    return groups
 
 
 def _pooled(encoded: Iterator[Tensor], counts: set[int]) -> Iterator[Tensor]:

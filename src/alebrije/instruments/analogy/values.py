@@ -49,7 +49,7 @@ def compute_values(
     views = corpus.views(folder, device)
     values: dict[str, Value] = {}
     try:
-        encoded = encode_corpus(model, corpus, folder, device, cache=variant is not None)
+        encoded = encode_corpus(model, corpus, folder, device, cache=variant is not None, group="fg-ari" in wanted)
         if "fg-ari" in wanted:
             values["fg-ari"] = _fg_ari(views["d"], encoded)
         codes = apply_variant(encoded, variant)

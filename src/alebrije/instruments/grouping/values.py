@@ -61,6 +61,8 @@ def group_and_reconstruct(model: Model, view: View, reconstruct: bool = True) ->
             group = model.group(batch) if group is None else group
             images = None if encoding is None else encoding.reconstruction
         groups += [] if group is None else [group.cpu().long()]
+        if group is None and images is None:
+            break  # as for all other images
         reconstructions += [] if images is None else [images.detach().float().clamp(0, 1).cpu()]
     return torch.cat(groups) if groups else None, torch.cat(reconstructions) if reconstructions else None
 
