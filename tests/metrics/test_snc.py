@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from alebrije import metrics
 from alebrije.demo import toys
+from alebrije.metrics.mutual_information import equal_count_information, equal_count_table, mutual_information
 from tests.metrics import references
 from tests.metrics.codes import mixed_codes, toy_model
 
@@ -56,3 +58,25 @@ def test_ties_are_divided_between_bins_in_proportion():
 def test_more_factors_than_neurons_is_refused():
     with pytest.raises(ValueError, match="3 factors cannot be aligned to 2 neurons"):
         metrics.align_neurons(np.zeros((10, 2)), np.arange(30).reshape(10, 3) % 2)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_all_neurons_at_once_have_the_information_of_one_after_another(ties):
+    draw = np.random.default_rng(0)
+    factors = np.stack([draw.integers(0, count, 233) for count in (3, 7, 20)], 1)
+    codes = draw.normal(size=(233, 12))
+    codes[:, :3] += factors
+    if ties:
+        codes = np.round(codes, 1)
+        codes[:, 5], codes[:, 6], codes[:100, 7] = 2.0, codes[:, 8], 0.0
+    expected = np.array(
+        [[mutual_information(equal_count_table(z, g, g.max() + 1)) for z in codes.T] for g in factors.T]
+    )
+    found = equal_count_information(torch.from_numpy(codes), torch.from_numpy(factors))
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+def test_a_gpu_aligns_the_same_neurons():
+    codes, factors = mixed_codes(seed=0)
+    assert (metrics.align_neurons(codes, factors, device="cuda") == metrics.align_neurons(codes, factors)).all()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from alebrije.arrays import Floats, Integers
 from alebrije.errors import InputError
+
+_NEURONS_AT_ONCE = 512
 
 
 def equal_width_bins(codes: Floats, bins: int) -> Integers:
@@ -70,3 +74,56 @@ def equal_count_table(code: Floats, classes: Integers, bins: int, order: Integer
     start, end = below[np.searchsorted(stops, first)], below[np.searchsorted(stops, last)]
     share = ((borders - first) / (last - first))[:, None]
     return np.diff(start + share * (end - start), axis=0)
+
+
+def equal_count_information(codes: Tensor, factors: Tensor) -> Tensor:
+    """Mutual information in nats [F, L] of neurons [N, L], in as many bins of equal count as a factor has values.
+
+    `mutual_information` of `equal_count_table` for all neurons at once, on the device of the codes. Every factor [N, F]
+    is numbered from 0.
+
+    >>> codes = torch.tensor([[0.1, 1.0], [0.2, 0.0], [0.3, 1.0], [0.4, 0.0]]).double()
+    >>> equal_count_information(codes, torch.tensor([[0], [0], [1], [1]]))
+    tensor([[0.6931, 0.0000]], dtype=torch.float64)
+    """
+    found = []
+    for some in torch.split(codes, _NEURONS_AT_ONCE, 1):
+        ranked, order = some.T.sort(dim=1, stable=True)  # [L, N]
+        found.append(torch.stack([_information(_tables(ranked, classes[order])) for classes in factors.T]))
+    return torch.cat(found, 1)
+
+
+def _tables(ranked: Tensor, classes: Tensor) -> Tensor:
+    """`equal_count_table` [L, bins, K] of several neurons, from their sorted values and the classes in that order."""
+    (neurons, samples), count = ranked.shape, int(classes.max()) + 1
+    device, number = ranked.device, torch.arange(samples, device=ranked.device)
+    borders = torch.from_numpy(np.round(np.arange(count + 1) * (samples / count))).to(device)
+    inside = borders.clamp_max(samples - 1).long()
+    differs = ranked[:, 1:] != ranked[:, :-1]
+    edge = torch.ones(neurons, 1, dtype=torch.bool, device=device)
+    starts = torch.where(torch.cat((edge, differs), 1), number, 0).cummax(1).values  # of the ties around each value
+    ends = torch.where(torch.cat((differs, edge), 1), number + 1, samples).flip(1).cummin(1).values.flip(1)
+    first, last = starts[:, inside], ends[:, inside]  # [L, bins + 1]
+    stops = torch.cat((first, last), 1).sort(1).values
+    passed = torch.zeros(neurons, samples + 1, dtype=torch.int64, device=device)
+    passed.scatter_add_(1, stops, torch.ones_like(stops))
+    pieces = passed[:, :-1].cumsum(1)  # stops at or before each value
+    places = stops.shape[1] + 1
+    keys = (torch.arange(neurons, device=device)[:, None] * places + pieces) * count + classes
+    counts = torch.bincount(keys.flatten(), minlength=neurons * places * count).view(neurons, places, count)
+    below = counts.cumsum(1).double()
+
+    def up_to(position: Tensor) -> Tensor:
+        index = torch.searchsorted(stops, position)[..., None].expand(-1, -1, count)
+        return below.gather(1, index)
+
+    start, end = up_to(first), up_to(last)
+    return (start + ((borders - first) / (last - first))[..., None] * (end - start)).diff(dim=1)
+
+
+def _information(counts: Tensor) -> Tensor:
+    """`mutual_information` of several tables [L, bins, K]."""
+    total, expected = counts.sum((1, 2)), counts.sum(2, keepdim=True) * counts.sum(1, keepdim=True)
+    ratio = counts * total[:, None, None] / torch.where(expected == 0, 1.0, expected)
+    terms = torch.where(counts > 0, counts * ratio.log(), 0.0)
+    return (terms.sum((1, 2)) / total).clamp_min(0.0)

@@ -71,7 +71,7 @@ def neuron_knockout(
     if min(hidden, epochs, batch_size) < 1:
         raise InputError(f"hidden, epochs and batch_size must be at least 1, got {hidden}, {epochs} and {batch_size}")
     values, classes = check_codes_and_classes(codes, factors, "neuron knockout")
-    alignment = align(values, classes)
+    alignment = align(values, classes, device)
     varied, _ = which_vary(classes)
     fit, test = split_rows(len(values), held_out, seed)
     training = {"hidden": hidden, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}

@@ -64,7 +64,7 @@ def read_factors(encoded: EncodedCorpus, left_out: LeftOut, heads: Heads, any_le
         known, wanted, new, true = codes.values[fit], classes[fit], codes.values[test], classes[test]
         device = torch.device(encoded.device)
         correct = {"linear": linear_predictions(known, wanted, new, **heads.linear, device=device) == true}
-        own = None if codes.width < classes.shape[1] else align_neurons(known, wanted)
+        own = None if codes.width < classes.shape[1] else align_neurons(known, wanted, encoded.device)
         if own is not None:
             correct["SNC"] = single_neuron_predictions(known, wanted, new) == true
         if knockout and own is not None:

@@ -15,18 +15,18 @@ from alebrije.metrics.mutual_information import entropy, information_matrix, joi
 SHOWN = 32  # neurons in a diagram
 
 
-def balanced_snc(codes: Floats, factors: Integers) -> tuple[float, dict[str, Any]]:
+def balanced_snc(codes: Floats, factors: Integers, device: str = "cpu") -> tuple[float, dict[str, Any]]:
     """SNC with every value of a factor equally frequent, as in the complete grids of the paper; and its details.
 
     In a sample some values are more frequent than others, and bins of equal count would not fit even a perfect
     neuron. So each factor is scored on as many rows of each value as its rarest value has. Neurons are aligned on all
-    rows.
+    rows, on `device`.
 
     >>> factors = np.random.default_rng(0).integers(0, 5, (300, 2))
     >>> balanced_snc(factors[:, ::-1] / 5, factors)[0]
     1.0
     """
-    alignment = align_neurons(codes, factors)
+    alignment = align_neurons(codes, factors, device)
     answers = []
     for column, neuron in zip(factors.T, alignment, strict=True):
         rows = balanced_rows(column)

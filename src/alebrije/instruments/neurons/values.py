@@ -123,21 +123,21 @@ class _Metrics:
         return self.results[metric]
 
     def _snc(self) -> Value:
-        codes, factors = self.codes.values, self.factors
+        codes, factors, device = self.codes.values, self.factors, self.device
         try:
-            score, details = balanced_snc(codes, factors)
+            score, details = balanced_snc(codes, factors, device)
         except InputError as error:
             return Value(score=None, reason=str(error))
         interval = None
         if not self.long:
             interval = resample_rows(
-                lambda rows: balanced_snc(codes[rows], factors[rows])[0], len(codes), score, ROW_RESAMPLES
+                lambda rows: balanced_snc(codes[rows], factors[rows], device)[0], len(codes), score, ROW_RESAMPLES
             )
         if interval is not None:
             interval = replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))
         shuffled = codes[np.random.default_rng(_SHUFFLE_SEED).permutation(len(codes))]
         details = {key: self._by_factor(key, item) for key, item in details.items()}
-        details |= {SHUFFLED: balanced_snc(shuffled, factors)[0], **self.codes.details}
+        details |= {SHUFFLED: balanced_snc(shuffled, factors, device)[0], **self.codes.details}
         return Value.of(
             metrics.find("snc"),
             score,
