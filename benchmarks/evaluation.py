@@ -1,11 +1,12 @@
 """How long a user waits for `alebrije eval`, and what the time goes into; optionally beside an older version.
 
-    python benchmarks/evaluation.py [FILE] [--old CHECKOUT] [--size small] [--device cpu]
+    python benchmarks/evaluation.py [FILE] [--old CHECKOUT] [--size small] [--device cpu] [--network small] [--brief]
 
 Each command runs in a fresh process: with an empty cache of images, again for a second model in another folder, and
 once without the yardsticks, which versions before verdicts had them did not compute. Then the corpus of COAT is sampled
 and rendered. `--old` is a checkout of another version, measured in the same environment before the new one. Where a
-version has no cache or no yardsticks, the three are the same work, which is measured once.
+version has no cache or no yardsticks, the three are the same work, which is measured once. `--network vit` examines a
+ViT-S/16 at 224 px (`vit.py`) instead of a small network at 64 px; with `--brief`, only the first two are measured.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ def network():
         nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(1024, 384),
     )
 '''
+VIT = """from vit import vit_small
+
+def network():
+    return vit_small(SEED)
+"""
+NETWORKS = {"small": (NETWORK, 64), "vit": (VIT, 224)}  # module and pixels
 COMMAND = "import sys; from alebrije.cli import main; sys.exit(main())"
 WITHOUT = f"from alebrije.studies import run; run._yardstick_jobs = lambda *given, **more: []; {COMMAND}"
 CORPUS = f"""
@@ -55,7 +62,8 @@ _TIME = re.compile(r"([a-z ]+?) (\d+\.\d) s")
 
 def run(source: Path, code: str, words: Sequence[str], folder: Path) -> tuple[float, str]:
     """Seconds and output of a program in a fresh process."""
-    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{folder}", "ALEBRIJE_CACHE": str(folder / "cache")}
+    path = os.pathsep.join(map(str, (source, folder, Path(__file__).parent)))
+    environment = {**os.environ, "PYTHONPATH": path, "ALEBRIJE_CACHE": str(folder / "cache")}
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -65,26 +73,30 @@ def run(source: Path, code: str, words: Sequence[str], folder: Path) -> tuple[fl
     return time.perf_counter() - started, done.stdout
 
 
-def evaluated(source: Path, size: str, device: str, code: str, first: Path, out: str) -> dict[str, Any]:
+def evaluated(source: Path, given: argparse.Namespace, code: str, first: Path, out: str) -> dict[str, Any]:
     """Seconds of `alebrije eval`, and of its stages if the version prints them."""
-    words = ("eval", f"{out}:network", "--pixels", "64", "--size", size, "--device", device, "--out", out)
-    (first / f"{out}.py").write_text(NETWORK.replace("SEED", str(len(out))))
+    module, pixels = NETWORKS[given.network]
+    options = {"pixels": pixels, "size": given.size, "device": given.device, "out": out}
+    words = ("eval", f"{out}:network", *(word for name, value in options.items() for word in (f"--{name}", str(value))))
+    (first / f"{out}.py").write_text(module.replace("SEED", str(len(out))))
     seconds, printed = run(source, code, words, first)
     lines = [line.removeprefix("Time: ") for line in printed.splitlines() if line.startswith("Time: ")]
     return {"seconds": seconds, "stages": {name.strip(): float(t) for line in lines for name, t in _TIME.findall(line)}}
 
 
-def measure(source: Path, size: str, device: str) -> dict[str, Any]:
+def measure(source: Path, given: argparse.Namespace) -> dict[str, Any]:
     """All rows of one version."""
     with tempfile.TemporaryDirectory() as path:
-        whole = evaluated(source, size, device, COMMAND, Path(path), "one")
+        whole = evaluated(source, given, COMMAND, Path(path), "one")
         has_cache = (Path(path) / "cache").exists()
-        second = evaluated(source, size, device, COMMAND, Path(path), "other") if has_cache else whole
+        second = evaluated(source, given, COMMAND, Path(path), "other") if has_cache else whole
+    if given.brief:
+        return {"eval": whole, "eval, second model": second}
     with tempfile.TemporaryDirectory() as path:
         has_yardsticks = (source / "alebrije" / "report" / "yardsticks.py").exists()
-        alone = evaluated(source, size, device, WITHOUT, Path(path), "one") if has_yardsticks else whole
+        alone = evaluated(source, given, WITHOUT, Path(path), "one") if has_yardsticks else whole
     with tempfile.TemporaryDirectory() as path:
-        sampling, rendering = map(float, run(source, CORPUS.replace("DEVICE", device), (), Path(path))[1].split())
+        sampling, rendering = map(float, run(source, CORPUS.replace("DEVICE", given.device), (), Path(path))[1].split())
     return {
         "eval": whole,
         "eval, second model": second,
@@ -100,19 +112,22 @@ def main() -> None:
     parser.add_argument("--old", type=Path)
     parser.add_argument("--size", default="small")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--network", default="small", choices=sorted(NETWORKS))
+    parser.add_argument("--brief", action="store_true")
     given = parser.parse_args()
     found: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "size": given.size,
+        "network": given.network,
         "device": torch.cuda.get_device_name() if given.device.startswith("cuda") else given.device,
     }
     for name, checkout in (("old", given.old), ("new", ROOT)):
         if checkout is not None:
             commit = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
             found[f"{name} commit"] = subprocess.run(commit, capture_output=True, text=True, check=False).stdout.strip()
-            found[name] = measure(checkout.resolve() / "src", given.size, given.device)
+            found[name] = measure(checkout.resolve() / "src", given)
             print(name, json.dumps(found[name], indent=1))
     given.file.write_text(json.dumps(found, indent=2) + "\n")
 
