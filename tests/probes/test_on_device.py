@@ -52,12 +52,11 @@ def test_the_fused_adam_is_that_of_torch() -> None:
     generator = torch.Generator().manual_seed(0)
     weights, gradient = torch.randn(50, generator=generator), torch.zeros(50)
     parameter = torch.nn.Parameter(weights.clone())
-    moments = torch.zeros(50), torch.zeros(50)
-    ours, theirs = FusedAdam(weights, gradient, moments, 1e-2), torch.optim.Adam([parameter], 1e-2)
+    ours, theirs = FusedAdam([weights], 1e-2), torch.optim.Adam([parameter], 1e-2)
     for _ in range(20):
         gradient.copy_(torch.randn(50, generator=generator))
         parameter.grad = gradient.clone()
-        ours.step()
+        ours.step([gradient])
         theirs.step()
     torch.testing.assert_close(weights, parameter.detach(), rtol=1e-5, atol=1e-6)
 

@@ -16,6 +16,7 @@ from alebrije.metrics.inputs import answer_like, check_classes, check_codes
 from alebrije.metrics.reasons import join_reasons, which_vary
 from alebrije.metrics.record import Score, register
 from alebrije.probes import split_rows
+from alebrije.probes.on_device import FusedAdam
 from alebrije.seeding import seeded
 
 
@@ -110,15 +111,15 @@ def _distances(
     with seeded(seed):
         composer = _Composer(int(parts.max()) + 1, codes.shape[1])
     inputs, mask = torch.from_numpy(parts), torch.from_numpy(exists)
-    optimizer = torch.optim.Adam(composer.parameters(), lr=1e-2, fused=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    weights = list(composer.parameters())
+    optimizer = FusedAdam(weights, rate=1e-2)
     generator = torch.Generator().manual_seed(seed)
-    for _ in range(steps):
+    for step in range(steps):
         rows = fit[torch.randint(len(fit), (batch_size,), generator=generator).numpy()]
-        optimizer.zero_grad()
-        (composer(inputs[rows], mask[rows]) - codes[rows]).square().mean().backward()
-        optimizer.step()
-        schedule.step()
+        loss = (composer(inputs[rows], mask[rows]) - codes[rows]).square().mean()
+        optimizer.step(torch.autograd.grad(loss, weights))
+        # a cosine to 0
+        optimizer.rate *= (1 + math.cos(math.pi * (step + 1) / steps)) / (1 + math.cos(math.pi * step / steps))
     with torch.no_grad():
         batches = zip(torch.split(inputs[test], 4096), torch.split(mask[test], 4096), strict=True)
         composed = torch.cat([composer(*batch) for batch in batches])

@@ -91,7 +91,7 @@ class _Classifiers:
         self.weights.copy_((torch.rand(neurons, total, generator=generator) * 2 - 1) * neurons**-0.5)
         self.moments = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
         self.rate, self.steps = rate, 0
-        self.fused = FusedAdam(self.parameters, self.gradient, self.moments, rate) if device.type == "cuda" else None
+        self.fused = FusedAdam([self.parameters], rate) if device.type == "cuda" else None
         most = max(self.class_counts)
         shown = torch.arange(most)[None] < torch.tensor(self.class_counts)[:, None]  # [F, K]
         self.absent = (~shown).to(device)
@@ -143,7 +143,7 @@ class _Classifiers:
 
     def _adam(self, decay: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
         if self.fused is not None:
-            self.fused.step()
+            self.fused.step([self.gradient])
             return
         self.steps += 1
         mean, square = self.moments

@@ -120,9 +120,7 @@ class _Networks:
         self.class_mask = torch.zeros(models, most, 1).masked_fill_(absent[:, :, None], -torch.inf).to(device)
         self.moments = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         self.rate, self.steps = learning_rate, 0
-        self.fused = (
-            FusedAdam(self.weights, self.gradient, self.moments, learning_rate) if device.type == "cuda" else None
-        )
+        self.fused = FusedAdam([self.weights], learning_rate) if device.type == "cuda" else None
 
     def parts(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """The views of a flat tensor that belong to the first layer, the second and its bias."""
@@ -162,7 +160,7 @@ class _Networks:
 
     def _adam(self, decay: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8) -> None:
         if self.fused is not None:
-            self.fused.step()
+            self.fused.step([self.gradient])
             return
         self.steps += 1
         mean, square = self.moments

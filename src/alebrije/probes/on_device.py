@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -74,18 +74,19 @@ def standardised(fit: Floats, new: Floats, device: torch.device) -> tuple[Tensor
 
 
 class FusedAdam:
-    """Adam for one flat tensor of weights: one kernel takes a step. (`torch.optim` would import a compiler first.)"""
+    """Adam in one kernel for all weights. (The first use of `torch.optim` imports a compiler, which takes seconds.)"""
 
-    def __init__(self, weights: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor], rate: float) -> None:
-        self.weights, self.gradient, self.moments, self.rate = weights, gradient, moments, rate
-        self.steps = torch.zeros((), device=weights.device)
+    def __init__(self, weights: Sequence[Tensor], rate: float) -> None:
+        self.weights, self.rate = list(weights), rate
+        self.means, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+        self.steps = [torch.zeros((), device=weight.device) for weight in weights]
 
-    def step(self) -> None:
-        """Change the weights by the gradient."""
-        self.steps.add_(1)
-        mean, square = self.moments
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """Change the weights by their gradients."""
+        torch._foreach_add_(self.steps, 1)
         torch._fused_adam_(
-            *([self.weights], [self.gradient], [mean], [square], [], [self.steps]),
+            *(self.weights, list(gradients), self.means, self.squares, [], self.steps),
             lr=self.rate,
             beta1=0.9,
             beta2=0.999,
