@@ -190,6 +190,7 @@ class ImageHead:
             points=self.points,
             background=self.background,
             points_per_image=max(self.settings.points // parts, 8),
+            parts=parts,
             generator=self.generator,
             error=lambda: F.mse_loss(self._colours(validation_codes, at), true),
         )

@@ -1,24 +1,24 @@
 """Training the parts heads of `head`: one at a time on a CPU, several at once on a GPU.
 
-A step on random points of random images is about a hundred short kernels. A GPU runs them for several heads as fast as
-for one, so heads of the same shape are trained side by side: their weights are the rows of one tensor. Steps are
-replayed as CUDA graphs, and everything that they read, random numbers too, is put on the device beforehand.
+A step on random points of random images is many short kernels, which a GPU runs for several heads nearly as fast as for
+one, so heads of the same shape are trained side by side (`stacked_heads`). Steps are replayed as CUDA graphs, and
+everything that they read, random numbers too, is put on the device beforehand.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from alebrije.graphs import Repeated
+from alebrije.instruments.imagination.stacked_heads import StackedHeads
 from alebrije.models.head import PartsHead
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class PartsTraining:
     points: Tensor  # [P, 2]
     background: Tensor  # [P, 3]
     points_per_image: int
+    parts: int
     generator: torch.Generator
     error: Callable[[], Tensor]  # on validation episodes
 
@@ -113,28 +114,15 @@ def one_cycle(rate: float, steps: int) -> list[tuple[float, float]]:
 
 
 class _Stack:
-    """Up to AT_ONCE parts heads, whose weights are the rows of one tensor [M, W]."""
+    """The training of up to AT_ONCE parts heads."""
 
     def __init__(self, trainings: Sequence[PartsTraining], settings: HeadSettings) -> None:
         self.trainings, self.settings = trainings, settings
         self.device = trainings[0].codes.device
         # unused rows learn the same as the first one
-        self.heads = [*trainings, *[trainings[0]] * (AT_ONCE - len(trainings))]
-        named = [dict(each.head.named_parameters()) for each in self.heads]
-        self.names, self.shapes = list(named[0]), [weight.shape for weight in named[0].values()]
-        self.sizes = [shape.numel() for shape in self.shapes]
-        rows = [torch.cat([weight.detach().flatten() for weight in each.values()]) for each in named]
-        self.weights = torch.stack(rows)  # [M, W]
+        self.heads = StackedHeads([*trainings, *[trainings[0]] * (AT_ONCE - len(trainings))])
+        self.weights = self.heads.weights
         self.moments = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
-        self.codes = torch.stack([each.codes for each in self.heads])  # [M, N, D] or [M, N, K, D]
-        images = {each.pixels.data_ptr(): each.pixels for each in trainings}
-        self.pixels = torch.stack(list(images.values()))  # [A, N, 3, P]; models on the same episodes share them
-        own = [list(images).index(each.pixels.data_ptr()) for each in self.heads]
-        self.own = torch.tensor(own, device=self.device)[:, None]
-        self.background = torch.stack([each.background for each in self.heads])  # [M, P, 3]
-        self.points = trainings[0].points
-        self.each = torch.arange(len(self.heads), device=self.device)[:, None]
-        self.forward = vmap(self._one_head)
         self.rates = torch.tensor(self._adam_rates(), device=self.device)  # [S, 3]
         self.number = torch.zeros(1, dtype=torch.int64, device=self.device)  # of the next step
         each = (AT_ONCE, settings.batch, 1 + trainings[0].points_per_image)
@@ -163,37 +151,17 @@ class _Stack:
         for each in self.trainings:
             each.head.eval()
 
-    def _one_head(self, weights: Mapping[str, Tensor], codes: Tensor, points: Tensor, ground: Tensor) -> Tensor:
-        found: Tensor = functional_call(self.trainings[0].head, dict(weights), (codes, points, ground))
-        return found
-
     def _step(self) -> None:
-        """One step of Adam of every head, as in `PartsTraining.run`."""
-        drawn = self.table.index_select(0, self.row)[0].long()  # [M, B, 1 + P]
-        rows, at = drawn[..., 0], drawn[..., 1:]
-        weights = [
-            part.view(len(part), *shape).detach().requires_grad_()
-            for part, shape in zip(torch.split(self.weights, self.sizes, 1), self.shapes, strict=True)
-        ]
-        true = self.pixels[self.own[..., None], rows[..., None], :, at].float() / 255  # [M, B, P, 3]
-        ground = self.background[self.each[..., None], at]
-        named = dict(zip(self.names, weights, strict=True))
-        colours = self.forward(named, self.codes[self.each, rows], self.points[at], ground)
-        losses = (colours - true).square().flatten(1).mean(1)
-        found = torch.autograd.grad(losses.sum(), weights)
-        gradient = torch.cat([each.flatten(1) for each in found], 1)
+        """One step of Adam of every head, as in `PartsTraining.run`; its first decay follows the schedule."""
+        gradient = self.heads.gradient(self.table, self.row)
         gradient *= (1 / (gradient.norm(dim=1, keepdim=True) + 1e-6)).clamp_max(1.0)
-        self._adam(gradient)
-        self.number.add_(1)
-        self.row.add_(1)
-
-    def _adam(self, gradient: Tensor) -> None:
-        """Adam, whose first decay follows the schedule."""
         fresh, rate, correction = self.rates.index_select(0, self.number)[0].unbind()
         mean, square = self.moments
         mean.lerp_(gradient, fresh)
         square.mul_(_BETA_2).addcmul_(gradient, gradient, value=1 - _BETA_2)
         self.weights.sub_(mean.mul(rate).div_((square.sqrt() / correction).add_(_EPSILON)))
+        self.number.add_(1)
+        self.row.add_(1)
 
     def _adam_rates(self) -> list[tuple[float, float, float]]:
         """For each step: 1 - the first decay, the rate over its correction, and the root of the other correction."""
@@ -204,10 +172,18 @@ class _Stack:
 
     def _draw(self, steps: int) -> None:
         """Put the random images and points of the next steps into the table."""
+        known: dict[bytes, tuple[int, Tensor]] = {}  # models with equal seeds draw the same
         for row, training in enumerate(self.trainings):
+            state = training.generator.get_state().numpy().tobytes()
+            if state in known:
+                same, after = known[state]
+                self.table[:steps, row] = self.table[:steps, same]
+                training.generator.set_state(after)
+                continue
             drawn = [training.draw(self.settings.batch) for _ in range(steps)]
             together = torch.stack([torch.cat((rows[:, None], at), 1) for rows, at in drawn])
             self.table[:steps, row] = together.to(self.device, torch.int32)
+            known[state] = row, training.generator.get_state()
         self.table[:steps, len(self.trainings) :] = self.table[:steps, :1]
         self.row.zero_()
 
@@ -215,5 +191,5 @@ class _Stack:
         """Give each head its row of the weights."""
         with torch.no_grad():
             for training, row in zip(self.trainings, weights, strict=False):
-                for own, part in zip(training.head.parameters(), torch.split(row, self.sizes), strict=True):
+                for own, part in zip(training.head.parameters(), self.heads.split(row), strict=True):
                     own.copy_(part.view_as(own))
