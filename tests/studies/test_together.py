@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from alebrije.results import Cell, Store, Value
 from alebrije.studies.jobs import Job, Workers, run_jobs
 from alebrije.studies.together import Together
@@ -63,6 +65,7 @@ def test_cells_that_cannot_be_started_are_computed_one_by_one(tmp_path: Path) ->
     assert _scores(store) == {0: 0.0, 1: 1.0, 2: 4.0}
 
 
+@pytest.mark.slow
 def test_several_processes_compute_each_cell_by_itself(tmp_path: Path) -> None:
     store = Store(tmp_path)
     cells = [Cell(study="squares", labels={"number": number}, inputs={"number": number}) for number in range(3)]

@@ -1,6 +1,7 @@
 """World images, kept once per machine: they depend only on seeds, so no result folder needs to render them again.
 
-The same holds for the readers of factors, which learn from such images alone. The name of an entry is a digest of
+The same holds for the readers of factors, which learn from such images alone, and for the values of the reference
+`pixels`. The name of an entry is a digest of
 everything that decides its content: its settings, the code that samples, renders and trains, the versions of NumPy and
 torch, and the kind of device. Entries are compared with their checksums before use, and the least recently used ones
 are removed when the cache grows beyond its limit.
@@ -15,7 +16,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -105,6 +106,10 @@ class MachineCache:
         if attempt.arrays is not None:
             self._shrink(keep=name)
         return arrays
+
+    def has(self, settings: Mapping[str, Any], device: str = "cpu") -> bool:
+        """Whether there is an entry with these settings, intact or not."""
+        return (self._images / _address(settings, device)[0]).is_dir()
 
     def entries(self) -> list[Entry]:
         """All entries, the last used first."""
@@ -241,17 +246,27 @@ def _address(settings: Mapping[str, Any], device: str) -> tuple[str, dict[str, A
 
 
 @cache
+def package_digest() -> str:
+    """A digest of all code of this package, for what more than the images depends on."""
+    return _digest(("**/*.py",))
+
+
+@cache
 def _code() -> str:
     """A digest of the code and the assets that decide the images of worlds."""
+    return _digest(_CODE)
+
+
+def _digest(patterns: Sequence[str]) -> str:
     package, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in _code_files(package):
+    for path in _code_files(package, patterns):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + read_bytes(path, GIB))
     return digest.hexdigest()[:_KEY]
 
 
-def _code_files(package: Path) -> list[Path]:
-    """The files of `_CODE`, without what Python and numba compile from them."""
-    found = {path for pattern in _CODE for path in package.glob(pattern)}
+def _code_files(package: Path, patterns: Sequence[str] = _CODE) -> list[Path]:
+    """The files of some patterns, without what Python and numba compile from them."""
+    found = {path for pattern in patterns for path in package.glob(pattern)}
     return sorted(path for path in found if path.is_file() and path.parent.name != "__pycache__")
 
 

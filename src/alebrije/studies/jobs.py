@@ -26,6 +26,8 @@ from alebrije.errors import InputError
 from alebrije.imports import first_line
 from alebrije.results import Cell, Result, Store
 from alebrije.results.canonical_json import digest
+from alebrije.studies.folder import ResultFolder
+from alebrije.studies.kept_cells import Kept, kept_values
 from alebrije.studies.stages import Activity, StageName, listening, seconds_of_stages, watched_processes, write_stages
 from alebrije.studies.together import Together, Work, joined
 
@@ -52,6 +54,7 @@ class Job:
     model: Model | None = None  # what is examined; None for a cell about several models
     pixels: int | None = None  # side of the images that it is shown
     together: Together | None = None  # how it is computed beside others
+    kept: Kept | None = None  # where its values are kept once per machine
 
 
 @dataclass(frozen=True)
@@ -330,7 +333,7 @@ def _compute(job: Job, folder: Path) -> Computed:
     with seconds_of_stages() as stages:
         try:
             with _one_thread():
-                values = job.work()
+                values = job.work() if job.kept is None else kept_values(job, ResultFolder(folder.parent))
             result = Result.done(job.cell, values, seconds=time.perf_counter() - started)
         except Exception as error:
             result = Result.failed(job.cell, error, seconds=time.perf_counter() - started)

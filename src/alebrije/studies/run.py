@@ -12,6 +12,7 @@ from alebrije.results import Result
 from alebrije.results.canonical_json import digest
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job, RunSummary, Workers, in_shard, run_jobs
+from alebrije.studies.kept_cells import kept_once
 from alebrije.studies.model import user_encoder
 from alebrije.studies.references import is_pixels, reference
 from alebrije.studies.request import Request
@@ -90,7 +91,8 @@ def _yardstick_jobs(study: Study, folder: ResultFolder, request: Request, jobs: 
     examined = {digest(dict(job.cell.labels)) for job in jobs}
     settings = {_setting(job) for job in jobs}
     planned = {job.cell.key: job for job in study.jobs(folder, own) if _setting(job) in settings}
-    return [job for job in planned.values() if digest(dict(job.cell.labels)) not in examined]
+    missing = (job for job in planned.values() if digest(dict(job.cell.labels)) not in examined)
+    return [kept_once(job, request.device) for job in missing]
 
 
 def _setting(job: Job) -> tuple[object, ...]:

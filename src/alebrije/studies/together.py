@@ -35,7 +35,7 @@ def joined(jobs: Sequence[Job]) -> list[Job]:
     groups: dict[Hashable, _Group] = {}
     found = []
     for job in jobs:
-        if job.together is None:
+        if job.together is None or (job.kept is not None and job.kept.exists):
             found.append(job)
             continue
         group = groups.setdefault(job.together.key, _Group())

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from alebrije.instruments.imagination.head import HeadSettings, ImageHead, fit_heads
-from alebrije.instruments.imagination.parts_training import one_cycle, train_together
+from alebrije.instruments.imagination.one_cycle import one_cycle
+from alebrije.instruments.imagination.parts_training import train_together
 
 SETTINGS = HeadSettings(steps=23, batch=8, points=32, components=24, checks=3)
 SHAPES = ((20,), (20,), (3, 6), (40,))  # codes: vectors, slots, and vectors longer than the components

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alebrije.graphs import Repeated
+from alebrije.instruments.imagination.one_cycle import RISING, OneCycleAdam
 from alebrije.instruments.imagination.stacked_heads import StackedHeads
 from alebrije.models.head import PartsHead
 
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     from alebrije.instruments.imagination.head import HeadSettings
 
 AT_ONCE = 8  # heads; also fewer are trained as so many, so that a head does not depend on what is trained beside it
-_RISING = 0.1  # the share of the steps in which the rate rises
 _TABLE = 2**28  # most random numbers that are drawn at once
-_BETA_2, _EPSILON = 0.999, 1e-8  # of Adam
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ class PartsTraining:
         """Train on random points of random images. Keep the weights with the smallest validation error."""
         optimizer = torch.optim.Adam(self.head.parameters(), settings.rate)
         schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, settings.rate, total_steps=settings.steps, pct_start=_RISING
+            optimizer, settings.rate, total_steps=settings.steps, pct_start=RISING
         )
         best, least = copy.deepcopy(self.head.state_dict()), math.inf
         checks = _checks(settings)
@@ -95,24 +94,6 @@ def _checks(settings: HeadSettings) -> list[int]:
     return list(dict.fromkeys((*range(every, settings.steps + 1, every), settings.steps)))
 
 
-def one_cycle(rate: float, steps: int) -> list[tuple[float, float]]:
-    """The rate and the first decay of each step of `torch.optim.lr_scheduler.OneCycleLR`.
-
-    The rate rises in a tenth of the steps from a 25th, then falls to nearly nothing, along cosines; the decay does the
-    opposite between 0.95 and 0.85.
-    """
-    top = _RISING * steps - 1  # the step with the highest rate, which need not be a whole number
-    found = []
-    for step in range(steps):
-        rising = step <= top
-        done = step / top if rising else (step - top) / (steps - 1 - top)
-        cosine = (1 + math.cos(math.pi * done)) / 2  # from 1 to 0
-        start, end = (rate / 25, rate) if rising else (rate, rate / 25e4)
-        before, after = (0.95, 0.85) if rising else (0.85, 0.95)
-        found.append((end + (start - end) * cosine, after + (before - after) * cosine))
-    return found
-
-
 class _Stack:
     """The training of up to AT_ONCE parts heads."""
 
@@ -122,9 +103,7 @@ class _Stack:
         # unused rows learn the same as the first one
         self.heads = StackedHeads([*trainings, *[trainings[0]] * (AT_ONCE - len(trainings))])
         self.weights = self.heads.weights
-        self.moments = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
-        self.rates = torch.tensor(self._adam_rates(), device=self.device)  # [S, 3]
-        self.number = torch.zeros(1, dtype=torch.int64, device=self.device)  # of the next step
+        self.adam = OneCycleAdam(self.weights, settings.rate, settings.steps)
         each = (AT_ONCE, settings.batch, 1 + trainings[0].points_per_image)
         steps = max(min(_checks(settings)[0], _TABLE // math.prod(each)), 1)
         # the random images and points of some steps, and which of them is next
@@ -152,23 +131,11 @@ class _Stack:
             each.head.eval()
 
     def _step(self) -> None:
-        """One step of Adam of every head, as in `PartsTraining.run`; its first decay follows the schedule."""
+        """One step of every head, as in `PartsTraining.run`."""
         gradient = self.heads.gradient(self.table, self.row)
         gradient *= (1 / (gradient.norm(dim=1, keepdim=True) + 1e-6)).clamp_max(1.0)
-        fresh, rate, correction = self.rates.index_select(0, self.number)[0].unbind()
-        mean, square = self.moments
-        mean.lerp_(gradient, fresh)
-        square.mul_(_BETA_2).addcmul_(gradient, gradient, value=1 - _BETA_2)
-        self.weights.sub_(mean.mul(rate).div_((square.sqrt() / correction).add_(_EPSILON)))
-        self.number.add_(1)
+        self.adam.step(gradient)
         self.row.add_(1)
-
-    def _adam_rates(self) -> list[tuple[float, float, float]]:
-        """For each step: 1 - the first decay, the rate over its correction, and the root of the other correction."""
-        rates = []
-        for step, (rate, decay) in enumerate(one_cycle(self.settings.rate, self.settings.steps), 1):
-            rates.append((1 - decay, rate / (1 - decay**step), (1 - _BETA_2**step) ** 0.5))
-        return rates
 
     def _draw(self, steps: int) -> None:
         """Put the random images and points of the next steps into the table."""

@@ -6,7 +6,7 @@ shows which factors are wrong. What it reads from true images shows how reliable
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from alebrije import worlds
+from alebrije.graphs import Repeated
+from alebrije.instruments.imagination.one_cycle import OneCycleAdam
 from alebrije.render.stage import HALF_WIDTH, camera_axes
 from alebrije.scenes import Scenes, Vocabulary
 from alebrije.seeding import seeded
@@ -34,12 +37,14 @@ _SEED = 1009  # of the training scenes and the training
 def object_positions(scenes: Scenes) -> Tensor:
     """The position of each object in the image, x to the right and y down in -1..1, and its apparent scale. [B, N, 3]
 
-    The scale is 1 in flat worlds. In 3D worlds it is 1 for objects as far from the camera as the origin.
+        The scale is 1 in flat worlds. In 3D worlds it is 1 for objects as far from the camera as the origin.
 
-    >>> from alebrije import worlds
-    >>> scenes = Scenes.of(worlds.get("sprites").vocabulary, factors=[[[0, 0, 0]]], position=[[[0.5, 0.75]]])
-    >>> object_positions(scenes).tolist()
-    [[[0.0, -0.5, 1.0]]]
+        >>> from alebrije import worlds
+    from alebrije.graphs import Repeated
+    from alebrije.instruments.imagination.one_cycle import OneCycleAdam
+        >>> scenes = Scenes.of(worlds.get("sprites").vocabulary, factors=[[[0, 0, 0]]], position=[[[0.5, 0.75]]])
+        >>> object_positions(scenes).tolist()
+        [[[0.0, -0.5, 1.0]]]
     """
     position = scenes.position.float()
     if scenes.camera is None:
@@ -131,20 +136,60 @@ def _train(settings: ReaderSettings, device: str) -> Mapping[str, Any]:
     positions, factors = object_positions(scenes).to(images.device), scenes.factors.to(images.device)
     with seeded(_SEED, images.device):
         reader = settings.untrained().to(images.device)
+        if images.device.type == "cuda":
+            _train_captured(reader, settings, images, positions, factors)
+            return _numbers(reader)
         optimizer = torch.optim.Adam(reader.parameters(), settings.rate)
         steps = settings.epochs * (-(-settings.scenes // settings.batch))
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.rate, total_steps=steps, pct_start=0.1)
         for _ in range(settings.epochs):
             for rows in torch.split(torch.randperm(settings.scenes).to(images.device), settings.batch):
-                cropped = crops(images[rows].float() / 255, positions[rows]).flatten(0, 1)
-                true = factors[rows].flatten(0, 1)  # [B N, F]
-                logits = reader(cropped, positions[rows].flatten(0, 1))
-                loss = torch.stack([F.cross_entropy(each, true[:, axis]) for axis, each in enumerate(logits)]).sum()
+                loss = _loss(reader, images[rows], positions[rows], factors[rows])
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 schedule.step()
+    return _numbers(reader)
+
+
+def _numbers(reader: FactorReader) -> Mapping[str, Any]:
     return {name: weight.cpu().numpy() for name, weight in reader.state_dict().items()}
+
+
+def _loss(reader: Callable[..., tuple[Tensor, ...]], images: Tensor, positions: Tensor, factors: Tensor) -> Tensor:
+    """The sum over factors of the mean cross-entropy over the objects of uint8 images."""
+    cropped = crops(images.float() / 255, positions).flatten(0, 1)
+    true = factors.flatten(0, 1)  # [B N, F]
+    logits = reader(cropped, positions.flatten(0, 1))
+    return torch.stack([F.cross_entropy(each, true[:, axis]) for axis, each in enumerate(logits)]).sum()
+
+
+def _train_captured(
+    reader: FactorReader, settings: ReaderSettings, images: Tensor, positions: Tensor, factors: Tensor
+) -> None:
+    """The same training on a GPU, as CUDA graphs; every batch must be full."""
+    named = dict(reader.named_parameters())
+    sizes = [weight.numel() for weight in named.values()]
+    flat = torch.cat([weight.detach().flatten() for weight in named.values()])
+    batches = settings.scenes // settings.batch
+    drawn = torch.stack([torch.randperm(settings.scenes)[: batches * settings.batch] for _ in range(settings.epochs)])
+    table, number = drawn.view(-1, settings.batch).to(flat.device), torch.zeros(1, dtype=torch.int64).to(flat.device)
+    adam = OneCycleAdam(flat, settings.rate, len(table))
+
+    def parts() -> dict[str, Tensor]:
+        pieces = zip(named.items(), torch.split(flat, sizes), strict=True)
+        return {name: piece.view_as(weight) for (name, weight), piece in pieces}
+
+    def step() -> None:
+        rows = table.index_select(0, number)[0]
+        weights = {name: part.detach().requires_grad_() for name, part in parts().items()}
+        read = partial(functional_call, reader, weights)
+        loss = _loss(lambda *given: read(given), images[rows], positions[rows], factors[rows])
+        adam.step(torch.cat([each.flatten() for each in torch.autograd.grad(loss, list(weights.values()))]))
+        number.add_(1)
+
+    Repeated(step, flat.device).run(len(table))
+    reader.load_state_dict(parts())
 
 
 @torch.no_grad()
