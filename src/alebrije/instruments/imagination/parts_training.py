@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from alebrije.graphs import Repeated
-from alebrije.instruments.imagination.one_cycle import RISING, OneCycleAdam
+from alebrije.instruments.imagination.one_cycle import OneCycleAdam
 from alebrije.instruments.imagination.stacked_heads import StackedHeads
 from alebrije.models.head import PartsHead
 
@@ -45,21 +45,21 @@ class PartsTraining:
 
     def run(self, settings: HeadSettings) -> None:
         """Train on random points of random images. Keep the weights with the smallest validation error."""
-        optimizer = torch.optim.Adam(self.head.parameters(), settings.rate)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, settings.rate, total_steps=settings.steps, pct_start=RISING
-        )
+        weights = list(self.head.parameters())
+        flat = torch.cat([weight.detach().flatten() for weight in weights])
+        for weight, part in zip(weights, torch.split(flat, [weight.numel() for weight in weights]), strict=True):
+            weight.data = part.view_as(weight)
+        adam = OneCycleAdam(flat, settings.rate, settings.steps)
         best, least = copy.deepcopy(self.head.state_dict()), math.inf
         checks = _checks(settings)
         for step in range(settings.steps):
             rows, at = self.draw(settings.batch)
             true = self.pixels[rows[:, None], :, at].float() / 255  # [B, P, 3]
             loss = F.mse_loss(self.head(self.codes[rows], self.points[at], self.background[at]), true)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+            gradients = torch.autograd.grad(loss, weights)
+            length = torch.stack([gradient.norm() for gradient in gradients]).norm()
+            scale = (1 / (length + 1e-6)).clamp_max(1.0)
+            adam.step(torch.cat([gradient.flatten() for gradient in gradients]).mul_(scale))
             if step + 1 in checks:
                 error = float(self.error())
                 if error < least:
