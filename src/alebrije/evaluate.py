@@ -262,6 +262,7 @@ def evaluate(
     from alebrije import instruments
     from alebrije.studies.folder import ResultFolder
     from alebrije.studies.jobs import Workers
+    from alebrije.studies.model import fingerprints_kept
     from alebrije.studies.references import reference
     from alebrije.studies.request import SIZES, Request
     from alebrije.studies.run import plan_study, precheck_models, run_studies
@@ -290,7 +291,8 @@ def evaluate(
         only_loaded=True,
     )
     requests = _requests(request, wanted)
-    planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
+    with fingerprints_kept():
+        planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
     precheck_models(planned, folder)
     summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
     keys = frozenset[str]().union(*(study.all_keys for study in planned))

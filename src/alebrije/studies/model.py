@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ _LOG = logging.getLogger("alebrije")
 _SECONDS_PER_LINE = 15.0
 _MOST_IN_MEMORY = 4  # trained models that a process keeps
 _TRAINED: dict[tuple[str, str], nn.Module] = {}
+_fingerprints: dict[int, tuple[Encoder, str]] | None = None  # by the id of an encoder, while they are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,7 @@ class LoadedModel:
     def identity(self) -> Mapping[str, Any]:
         """Weights and preprocessing; batch size and device, which change rounding and random numbers."""
         return {
-            "encoder": self.encoder.fingerprint,
+            "encoder": _fingerprint(self.encoder),
             "batch": self.encoder.batch,
             "device": self.encoder.device.type,
         }
@@ -177,6 +179,25 @@ class TrainedModel:
     def decode(self, codes: Tensor) -> Tensor | None:
         """The output of the network's `decode`, if it has one."""
         return LoadedModel(self.encoder()).decode(codes)
+
+
+@contextmanager
+def fingerprints_kept() -> Iterator[None]:
+    """A block in which no model changes, so that the weights of each are read once."""
+    global _fingerprints
+    before, _fingerprints = _fingerprints, {}
+    try:
+        yield
+    finally:
+        _fingerprints = before
+
+
+def _fingerprint(encoder: Encoder) -> str:
+    if _fingerprints is None:
+        return encoder.fingerprint
+    if id(encoder) not in _fingerprints:
+        _fingerprints[id(encoder)] = encoder, encoder.fingerprint  # kept alive, so that no other gets its id
+    return _fingerprints[id(encoder)][1]
 
 
 def trained_on(world: str, rule: str | None, alpha: float | None) -> str:

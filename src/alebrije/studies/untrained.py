@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ SAME_ARCHITECTURE, PROJECTION = "same architecture, re-initialised weights", "ra
 _VERSION = 1  # raised when the same model gets other twins
 _PIXELS = 32  # side of the images that a random projection reads
 _KERNEL = 5  # side of the random convolution that groups pixels
+_CAN_BE_DRAWN: WeakKeyDictionary[Encoder, bool] = WeakKeyDictionary()
 _DRAWN: list[tuple[object, int, Encoder]] = []  # the last twin that was drawn
 
 
@@ -191,11 +193,13 @@ def _can_be_drawn_again(encoder: Encoder) -> bool:
     """Whether the weights of an encoder can be re-initialised; tried once."""
     if encoder.plan is not None:
         return True
-    try:
-        reinitialised(encoder, 0)
-    except NotReinitialisedError:
-        return False
-    return True
+    if encoder not in _CAN_BE_DRAWN:
+        try:
+            reinitialised(encoder, 0)
+            _CAN_BE_DRAWN[encoder] = True
+        except NotReinitialisedError:
+            _CAN_BE_DRAWN[encoder] = False
+    return _CAN_BE_DRAWN[encoder]
 
 
 def _identity(subject: Mapping[str, Any], kind: str, seed: int) -> dict[str, Any]:

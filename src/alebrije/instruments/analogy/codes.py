@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ from alebrije.studies.untrained import RandomProjection, Untrained
 VARIANTS = ("raw", "no-duplicates", "no-duplicates+no-invisible")  # of slots: the rows of Table 1 of Xie et al.
 NO_MASKS = "the slots have no masks, so it is unknown which of them are invisible"
 _BATCH = 64
+_SLOT_COUNTS: WeakKeyDictionary[Encoder, dict[int, int]] = WeakKeyDictionary()  # by the side of images
 _POOLED = (LoadedModel, TrainedModel, Untrained, RandomProjection)  # all but references
 
 
@@ -62,7 +64,10 @@ def has_slots(model: Model, pixels: int) -> bool:
         return model.plan.record.has_slots and model.plan.settings.get("slots", 0) <= MOST_SLOTS
     if isinstance(model, LoadedModel):
         try:
-            return 0 < _slot_count(model.encoder, pixels) <= MOST_SLOTS
+            counts = _SLOT_COUNTS.setdefault(model.encoder, {})
+            if pixels not in counts:
+                counts[pixels] = _slot_count(model.encoder, pixels)
+            return 0 < counts[pixels] <= MOST_SLOTS
         except InputError:  # raised again, and stored, by the cells of the model
             return False
     return getattr(model, "kind", None) == "slots"
