@@ -33,6 +33,9 @@ EVALUATIONS = {  # rows of benchmarks/evaluation.json in words
 }
 
 
+NETWORKS = {"small": "A small network, 64 px.", "vit": "A ViT-S/16 with random weights, 224 px."}
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]
@@ -50,10 +53,17 @@ def benchmark(name: str) -> dict[str, Any]:
     return stored
 
 
+def measured(name: str) -> bool:
+    """Whether there are numbers of this benchmark."""
+    return (ROOT / "benchmarks" / f"{name}.json").exists()
+
+
 def machine(stored: dict[str, Any]) -> str:
     """The machine and the versions behind some numbers, as a line of text."""
     versions = stored.get("versions") or {name: stored[name] for name in ("python", "torch") if name in stored}
-    return f"*{stored['machine']}; " + ", ".join(f"{name} {version}" for name, version in versions.items()) + "*"
+    device = stored.get("device", "cpu")
+    where = stored["machine"] if device == "cpu" else f"{device}, {stored['machine']}"
+    return f"*{where}; " + ", ".join(f"{name} {version}" for name, version in versions.items()) + "*"
 
 
 # --- Catalogs ---
@@ -271,8 +281,14 @@ def study_overhead() -> str:
 
 
 def evaluation() -> str:
-    """How long `alebrije eval` takes, beside an older version if that was measured in the same run."""
-    stored = benchmark("evaluation")
+    """How long `alebrije eval` takes, on a CPU and, if that was measured, on a GPU."""
+    return "\n\n".join(map(_evaluation, ("evaluation", *(name for name in ("evaluation_cuda",) if measured(name)))))
+
+
+def _evaluation(name: str) -> str:
+    """The table of one machine, beside an older version if that was measured in the same run."""
+    stored = benchmark(name)
+    network = NETWORKS[stored.get("network", "small")]
     old, new = stored.get("old"), stored["new"]
     rows = []
     for name, entry in new.items():
@@ -281,7 +297,18 @@ def evaluation() -> str:
         beside = [f"{old[name]['seconds']:.0f}", _times(old[name]["seconds"] / entry["seconds"])] if old else []
         rows.append((EVALUATIONS[name], *beside, f"{entry['seconds']:.0f}", parts))
     before = (f"seconds, {stored['old commit']}", "times as fast") if old else ()
-    return f"{machine(stored)}\n\n{table(('work', *before, 'seconds', 'CPU time by stage'), rows)}"
+    return f"{network} {machine(stored)}\n\n{table(('work', *before, 'seconds', 'time by stage'), rows)}"
+
+
+def heads() -> str:
+    """How long heads take to fit on a GPU; empty until it was measured."""
+    if not measured("heads"):
+        return ""
+    stored = benchmark("heads")
+    rows = [(name, *(f"{seconds:.2f}" for seconds in times)) for name, times in stored["seconds"].items()]
+    settings = f"{stored['rows']:,} x {stored['neurons']} codes, {stored['epochs']} epochs; {stored['steps']:,} steps."
+    head = ("heads", "seconds, kernels compiled or loaded", "seconds, again")
+    return f"{settings} {machine(stored)}\n\n{table(head, rows)}"
 
 
 def _times(ratio: float) -> str:
@@ -324,6 +351,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "convolutions": convolutions,
     "study overhead": study_overhead,
     "evaluation": evaluation,
+    "heads": heads,
     "thresholds": thresholds,
     "untrained": untrained,
 }
