@@ -69,7 +69,7 @@ def run(source: Path, code: str, words: Sequence[str], folder: Path) -> tuple[fl
         [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        sys.exit(done.stderr)
+        sys.exit(f"{done.stdout}\n{done.stderr}")
     return time.perf_counter() - started, done.stdout
 
 
@@ -81,7 +81,9 @@ def evaluated(source: Path, given: argparse.Namespace, code: str, first: Path, o
     (first / f"{out}.py").write_text(module.replace("SEED", str(len(out))))
     seconds, printed = run(source, code, words, first)
     lines = [line.removeprefix("Time: ") for line in printed.splitlines() if line.startswith("Time: ")]
-    return {"seconds": seconds, "stages": {name.strip(): float(t) for line in lines for name, t in _TIME.findall(line)}}
+    stages = {name.strip(): float(t) for line in lines for name, t in _TIME.findall(line)}
+    print(out, f"{seconds:.1f} s", stages, flush=True)
+    return {"seconds": seconds, "stages": stages}
 
 
 def measure(source: Path, given: argparse.Namespace) -> dict[str, Any]:
