@@ -75,6 +75,30 @@ def test_random_numbers_depend_on_images_and_seed(images: Tensor) -> None:
     assert not torch.equal(first, encoder(images.flip(0)).codes)
 
 
+def test_random_numbers_do_not_depend_on_what_was_encoded_before(images: Tensor) -> None:
+    def noisy_if_bright(given: Tensor) -> Tensor:
+        codes = given.mean((2, 3))
+        return codes + torch.randn_like(codes) if float(given.mean()) > 0.9 else codes
+
+    bright = torch.full_like(images, 255)
+    encoder = load(noisy_if_bright)
+    assert torch.equal(encoder(images).codes, encoder(images).codes)  # without random numbers so far
+    late, again = encoder(bright).codes, encoder(bright).codes
+    assert torch.equal(late, again)
+    assert torch.equal(late, load(noisy_if_bright)(bright).codes)
+    assert not torch.equal(late, torch.ones_like(late))
+
+
+def test_a_model_without_random_numbers_runs_once_and_its_images_are_not_digested(
+    images: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("alebrije.adapters.encoder._batch_seed", None)
+    runs: list[int] = []
+    encoder = load(lambda given: runs.append(len(given)) or given.mean((2, 3)), batch=4)
+    assert encoder(images).codes.shape == (7, 3)
+    assert runs == [4, 3]
+
+
 def test_weights_of_other_dtypes(images: Tensor) -> None:
     for dtype in (torch.float64, torch.bfloat16):
         encoding = load(nn.Sequential(nn.Flatten(), nn.Linear(1200, 2)).to(dtype))(images)

@@ -99,3 +99,14 @@ def test_another_version_of_training_has_another_folder(tmp_path: Path, monkeypa
         paths.append(model.path)
     assert len(set(paths)) == 3
     assert paths[1] == paths[3]
+
+
+def test_fingerprints_are_kept_in_a_block_alone() -> None:
+    network = nn.Linear(3, 2)
+    model = LoadedModel(adapters.load(network))
+    with model_module.fingerprints_kept():
+        before = model.identity
+        with torch.no_grad():
+            network.weight.add_(1)
+        assert model.identity == before
+    assert model.identity != before

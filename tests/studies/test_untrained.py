@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from alebrije.studies.untrained import (
     SAME_ARCHITECTURE,
     TWINS,
     RandomProjection,
+    Untrained,
     kind_of_twin,
     untrained_twins,
 )
@@ -129,3 +131,23 @@ def test_an_untrained_network_earns_nothing(kind: str, tmp_path: Path) -> None:
 def test_the_oracle_earns_good(tmp_path: Path) -> None:
     report = alebrije.evaluate("oracle", ("fg-ari", "snc"), "tiny", out=tmp_path)
     assert {verdict.word for verdict in report.verdicts["oracle"].values()} == {"good (try-out)"}
+
+
+def test_the_key_of_a_twin_on_a_gpu_says_how_it_multiplies() -> None:
+    subject = {"encoder": "1234", "batch": 64, "device": "cuda"}
+    model = loaded(nn.Linear(3, 2))
+    on_gpu, on_cpu = (Untrained(model, {**subject, "device": device}, 0).identity for device in ("cuda", "cpu"))
+    assert on_gpu["products"] == "tf32"
+    assert "products" not in on_cpu
+    assert Untrained(model, model.identity, 0).encoder().tf32
+    assert not model.encoder.tf32
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+def test_twins_on_a_gpu_have_the_codes_of_the_cpu_within_tf32() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 64), nn.ReLU(), nn.Linear(64, 16))
+    models = [loaded(copy.deepcopy(network), device=device) for device in ("cpu", "cuda", "cuda")]
+    codes = [untrained_twins(model, 1)[0].encode(VIEW).codes for model in models]
+    torch.testing.assert_close(codes[0], codes[1], rtol=0, atol=5e-3 * float(codes[0].abs().max()))
+    assert torch.equal(codes[1], codes[2])
+    assert torch.get_float32_matmul_precision() == "highest"

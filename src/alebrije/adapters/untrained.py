@@ -99,7 +99,7 @@ def _new_weights(encoder: Encoder, seed: int) -> list[dict[str, Tensor]]:
     if not encoder.parameters:
         raise NotReinitialisedError(f"{encoder.name} has no torch parameters")
     try:
-        with torch.no_grad(), seeded(seed):
+        with torch.no_grad(), seeded(seed, encoder.device):
             fresh = _made_again(encoder, seed) or [_configured(module) or _reset(module) for module in encoder.modules]
             return [_like(module, new) for module, new in zip(encoder.modules, fresh, strict=True)]
     except Exception as error:  # a user's module may refuse to be copied or reset in any way
@@ -125,8 +125,11 @@ def _configured(module: nn.Module) -> nn.Module | None:
 
 
 def _reset(module: nn.Module) -> nn.Module:
-    """A copy of a module with new weights: inner layers first, so that a module's own way of doing it wins."""
-    fresh = copy.deepcopy(module)
+    """A copy of a module with new weights: inner layers first, so that a module's own way of doing it wins.
+
+    It is on the CPU, so that a GPU gets the same weights.
+    """
+    fresh = copy.deepcopy(module).cpu()
     for part in reversed(list(fresh.modules())):
         reset = next((way for name in _RESETS if callable(way := getattr(part, name, None))), None)
         before = [(weight, weight.detach().clone()) for weight in part.parameters(recurse=False)]

@@ -12,14 +12,22 @@ import torch
 
 from alebrije.instruments.imagination import INSTRUMENT, study
 from alebrije.instruments.imagination.head import HeadSettings
-from alebrije.instruments.imagination.images import Corpus
+from alebrije.instruments.imagination.images import Corpus, Subset
 from alebrije.instruments.imagination.reader import ReaderSettings
-from alebrije.instruments.imagination.study import SIZES, jobs
-from alebrije.instruments.imagination.values import Predictions, accuracy_values, error_values, lpips_value
+from alebrije.instruments.imagination.study import SIZES, examinations, jobs
+from alebrije.instruments.imagination.values import (
+    Predictions,
+    accuracy_values,
+    compute_values,
+    error_values,
+    lpips_value,
+    start_values,
+)
 from alebrije.results import Result, Value
 from alebrije.studies.folder import ResultFolder
+from alebrije.studies.references import Noise, Pixels
 from alebrije.studies.request import Request
-from tests.instruments.imagination.running import TINY, score
+from tests.instruments.imagination.running import TINY, BrokenSlots, score
 
 
 def test_the_oracle_is_best_and_noise_is_at_chance(references: Mapping[str, Result]) -> None:
@@ -110,3 +118,23 @@ def test_an_interval_does_not_depend_on_the_other_values(folder: ResultFolder, m
     assert isinstance(found["skill"], Value)
     assert found["skill"].interval is not None
     assert found["skill"] == expected["skill"]
+
+
+def test_heads_that_are_fitted_at_once_give_the_same_values(
+    folder: ResultFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, but on a CPU. A model without codes is left to its own cell."""
+    counts: dict[Subset, int] = {"train": 32, "validation": 16, "known": 16, "test": 16}
+    brief = replace(SIZES["tiny"], counts=counts, head=HeadSettings(steps=20))
+    monkeypatch.setattr(study, "SIZES", {"tiny": brief})
+    models = (Noise(), BrokenSlots(), Pixels(16))
+    request = Request(size="tiny", loaded=models, only_loaded=True, metrics=("skill", "out-of-distribution error"))
+    wanted = ("out-of-distribution error", "skill")
+    cells = [
+        (job.cell, each) for job, each in zip(jobs(folder, request), examinations(folder, request, wanted), strict=True)
+    ]
+    left = start_values(folder, cells)
+    assert [work is None for work in left] == [False, True, False]
+    for work, (cell, each) in zip(left, cells, strict=True):
+        if work is not None:
+            assert work() == compute_values(folder, cell, each)
