@@ -6,7 +6,14 @@ import torch
 
 from alebrije import metrics
 from alebrije.demo import toys
-from alebrije.metrics.mutual_information import equal_count_information, equal_count_table, mutual_information
+from alebrije.metrics.mutual_information import (
+    _binned_information,
+    equal_count_information,
+    equal_count_table,
+    equal_width_bins,
+    information_matrix,
+    mutual_information,
+)
 from tests.metrics import references
 from tests.metrics.codes import mixed_codes, toy_model
 
@@ -80,3 +87,14 @@ def test_all_neurons_at_once_have_the_information_of_one_after_another(ties):
 def test_a_gpu_aligns_the_same_neurons():
     codes, factors = mixed_codes(seed=0)
     assert (metrics.align_neurons(codes, factors, device="cuda") == metrics.align_neurons(codes, factors)).all()
+
+
+def test_information_in_bins_of_equal_width_is_the_same_for_all_neurons_at_once():
+    draw = np.random.default_rng(0)
+    factors = np.stack([draw.integers(0, count, 233) for count in (3, 20)], 1)
+    codes = draw.normal(size=(233, 6))
+    codes[:, :2] += factors
+    codes[:, 3] = 1.0
+    binned = torch.from_numpy(equal_width_bins(codes, 20))
+    found = _binned_information(binned, torch.from_numpy(factors), 20)
+    np.testing.assert_allclose(found.numpy(), information_matrix(codes, factors, 20), atol=1e-12)

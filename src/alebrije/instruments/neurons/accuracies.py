@@ -66,7 +66,8 @@ def read_factors(encoded: EncodedCorpus, left_out: LeftOut, heads: Heads, any_le
         correct = {"linear": linear_predictions(known, wanted, new, **heads.linear, device=device) == true}
         own = None if codes.width < classes.shape[1] else align_neurons(known, wanted, encoded.device)
         if own is not None:
-            correct["SNC"] = single_neuron_predictions(known, wanted, new) == true
+            aligned = {"alignment": own} if device.type == "cuda" else {}  # not again on the CPU
+            correct["SNC"] = single_neuron_predictions(known, wanted, new, **aligned) == true
         if knockout and own is not None:
             found = knockout_accuracy(known, wanted, own, new, true, **vars(heads), device=device)
             return correct | {"knockout": found.knockout, "MLP": found.full}

@@ -35,19 +35,22 @@ def balanced_snc(codes: Floats, factors: Integers, device: str = "cpu") -> tuple
     return float(np.mean(details["per_factor"])), {**details, "alignment": alignment.tolist()}
 
 
-def single_neuron_predictions(codes: Floats, factors: Integers, new_codes: Floats) -> Integers:
+def single_neuron_predictions(
+    codes: Floats, factors: Integers, new_codes: Floats, alignment: Integers | None = None
+) -> Integers:
     """Predict the factors [M, F] of new rows from the one neuron aligned with each, as the released code does for SNC.
 
     Alignment, bins and the value of each bin come from `codes` [N, L] and `factors` [N, F] alone: each neuron is cut
     into bins of equal count, between rows that show every value equally often, and the Hungarian method gives each bin
-    a value. Each factor must vary.
+    a value. Each factor must vary. `alignment` is that of these codes, if it is known.
 
     >>> codes, factors = np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([[7], [7], [5], [5]])
     >>> single_neuron_predictions(codes, factors, np.array([[0.0], [9.0]])).tolist()
     [[7], [5]]
     """
     predicted = []
-    for column, neuron in zip(factors.T, align_neurons(codes, factors), strict=True):
+    aligned = align_neurons(codes, factors) if alignment is None else alignment
+    for column, neuron in zip(factors.T, aligned, strict=True):
         rows = balanced_rows(column)
         code, (values, classes) = codes[rows, neuron], np.unique(column[rows], return_inverse=True)
         ranked, each = np.sort(code), len(rows) // len(values)
@@ -69,7 +72,7 @@ def balanced_rows(classes: Integers) -> Integers:
     return np.sort(np.concatenate([each[:fewest] for each in rows]))
 
 
-def hinton_details(codes: Floats, factors: Integers, alignment: Sequence[int]) -> dict[str, Any]:
+def hinton_details(codes: Floats, factors: Integers, alignment: Sequence[int], device: str = "cpu") -> dict[str, Any]:
     """The numbers of a Hinton diagram: the information [L][F] of neurons about factors, in nats, and the alignment.
 
     If there are many neurons, the aligned and the most informative ones are kept. `neurons` are their indices among
@@ -77,7 +80,7 @@ def hinton_details(codes: Floats, factors: Integers, alignment: Sequence[int]) -
     with the most information about the factor, which metrics without an alignment would choose.
     """
     classes = np.stack([np.unique(column, return_inverse=True)[1] for column in factors.T], 1)
-    information = information_matrix(codes, classes, bins=20)
+    information = information_matrix(codes, classes, bins=20, device=device)
     kept, strongest = np.arange(len(information)), information.argmax(0)
     chosen = dict.fromkeys([*(neuron for neuron in alignment if neuron >= 0), *strongest.tolist()])
     if len(kept) > SHOWN:

@@ -143,7 +143,9 @@ class _Metrics:
             score,
             interval,
             spread_reason=None if interval is not None else "too many neurons to resample",
-            details=details | hinton_details(codes, factors, details["alignment"]) | {"factor_names": self.names},
+            details=details
+            | hinton_details(codes, factors, details["alignment"], device)
+            | {"factor_names": self.names},
         )
 
     def _linear(self) -> Value:
