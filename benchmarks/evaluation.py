@@ -62,7 +62,8 @@ _TIME = re.compile(r"([a-z ]+?) (\d+\.\d) s")
 
 def run(source: Path, code: str, words: Sequence[str], folder: Path) -> tuple[float, str]:
     """Seconds and output of a program in a fresh process."""
-    path = os.pathsep.join(map(str, (source, folder, Path(__file__).parent)))
+    known = filter(None, [os.environ.get("PYTHONPATH")])
+    path = os.pathsep.join(map(str, (source, folder, Path(__file__).parent, *known)))
     environment = {**os.environ, "PYTHONPATH": path, "ALEBRIJE_CACHE": str(folder / "cache")}
     started = time.perf_counter()
     done = subprocess.run(
