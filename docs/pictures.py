@@ -21,7 +21,7 @@ DOCS = Path(__file__).parent
 OUT = DOCS.parent / "out"
 sys.path.insert(0, str(DOCS.parent))  # for the browser of the tests
 
-NAMES = ("sprites", "clevr", "clevrtex", "clevr10", "coat", "dsprites", "rooms")
+NAMES = ("sprites", "clevr", "clevrtex", "clevr10", "coat", "dsprites", "rooms", "arm")
 SEEDS = {"clevr": 3, "clevrtex": 11}
 COLUMNS, SIDE, GAP, LABEL = 8, 128, 6, 92
 PALETTE = ((33, 48, 62), (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (204, 121, 167))

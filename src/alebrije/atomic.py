@@ -75,6 +75,20 @@ def new_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
             raise
 
 
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path for a file, which is synced and renamed to `path` at the end of the block."""
+    temporary = _temporary_path(path)
+    try:
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def remove_folder(path: Path) -> None:
     """Remove a folder atomically: rename it first, so that a killed process leaves no partial folder."""
     leftover = _temporary_path(path)

@@ -56,7 +56,7 @@ def assert_same_files(one: Path, other: Path) -> None:
 
 
 class TestCaches:
-    @pytest.mark.parametrize("world", ["sprites", "rooms", "clevr", "clevr6"])
+    @pytest.mark.parametrize("world", ["sprites", "rooms", "arm", "clevr", "clevr6"])
     def test_a_world_is_what_sample_and_render_give(self, tmp_path: Path, world: str) -> None:
         outcome = make(world, "--n", 5, "--out", tmp_path / "new" / "x", "--size", 24, "--seed", 3)
         assert (outcome.code, outcome.complaints) == (0, [])
@@ -198,10 +198,31 @@ class TestSvib:
         assert f"was started by alebrije {library or '(unknown version)'}, but this is" in refusal(*arguments)
         assert files_of(tmp_path) == before
 
-    @pytest.mark.parametrize("world", ["rooms", "dsprites"])
+    @pytest.mark.parametrize("world", ["rooms", "dsprites", "arm"])
     def test_worlds_without_the_layout(self, tmp_path: Path, world: str) -> None:
         assert "a shape and a size" in refusal(world, "--n", 1, "--out", tmp_path / "x", "--format", "svib")
         assert not (tmp_path / "x").exists()
+
+
+class TestFilesOfMpi3d:
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (("arm", "--n", 10), "every image of arm: --n 1036800 --size 64"),
+            (("arm", "--n", 1_036_800), "every image of arm: --n 1036800 --size 64"),
+            (("rooms", "--n", 480_000, "--size", 64), "its seven factors in every combination, as arm does; rooms"),
+            (("clevr", "--n", 10), "its seven factors in every combination, as arm does; clevr"),
+            (("arm", "--n", 10, "--alpha", 0.5), "--alpha 0.5 needs a task"),
+        ],
+    )
+    def test_what_they_cannot_hold(self, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+        assert sentence in refusal(*arguments, "--out", tmp_path / "x", "--format", "mpi3d")
+        assert not (tmp_path / "x").exists()
+
+    def test_the_command_reports_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("alebrije.data.mpi3d_file.write_mpi3d", lambda *given, **options: 0)
+        outcome = make("arm", "--n", 1_036_800, "--size", 64, "--out", tmp_path, "--format", "mpi3d")
+        assert "mpi3d_arm.npz (all were already there)" in outcome.out
 
 
 class TestWorkers:
@@ -221,7 +242,7 @@ class TestWorkers:
         assert "repeat the command to continue" in sentence
 
     def test_errors_in_a_worker_are_sentences_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(datasets, "_piece", _refuse)
+        monkeypatch.setattr(datasets, "make_piece", _refuse)
         assert "no room" in refusal("sprites", "--n", 1, "--out", tmp_path, "--size", 8, "--workers", 2)
 
     def test_elsewhere_they_are_left_aside(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,5 +108,5 @@ class TestHeldOut:
 
     def test_only_grids_and_only_once(self) -> None:
         for made in (plan("slot-attention", preset_name="tiny"), plan("ae").leaving_out({"shape": 0})):
-            with pytest.raises(InputError, match="dsprites or rooms, once"):
+            with pytest.raises(InputError, match="dsprites, rooms or arm, once"):
                 made.leaving_out({"shape": 0})

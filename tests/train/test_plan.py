@@ -81,7 +81,7 @@ class TestContents:
         made = tiny("slot-attention", rule="M-NA")
         assert (made.world, made.rule, made.alpha, made.predicts) == ("sprites", "M-NA", 0.6, False)
         assert tiny("beta-tcvae", world="sprites", rule="S-A").settings == tiny("beta-tcvae", world="sprites").settings
-        with pytest.raises(InputError, match="combinations can be left out of plans for dsprites or rooms"):
+        with pytest.raises(InputError, match="combinations can be left out of plans for dsprites, rooms or arm"):
             made.leaving_out({"shape": 0})
 
     def test_the_random_state_of_the_caller_does_not_change(self) -> None:

@@ -166,7 +166,7 @@ def test_correlated_objects_are_alike_and_close() -> None:
     assert float(spread[scenes.present].max()) <= 2
 
 
-@pytest.mark.parametrize("name", ["sprites", "clevr", "rooms", "coat", "coat-correlated"])
+@pytest.mark.parametrize("name", ["sprites", "clevr", "rooms", "arm", "coat", "coat-correlated"])
 def test_combinations_can_be_chosen(name: str) -> None:
     world = worlds.get(name)
     rng = np.random.default_rng(0)
@@ -273,7 +273,7 @@ def test_lanes_draw_what_one_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(drawn[0].masks, drawn[1].masks)
 
 
-@pytest.mark.parametrize("name", ["sprites", "clevr", "clevr6", "coat", "dsprites", "rooms"])
+@pytest.mark.parametrize("name", ["sprites", "clevr", "clevr6", "coat", "dsprites", "rooms", "arm"])
 def test_every_look_gives_frames(name: str) -> None:
     world = worlds.get(name)
     scenes = sampled(name)[:2]
@@ -314,7 +314,7 @@ def test_scenes_are_the_same_on_every_machine(name: str) -> None:
     assert digest.hexdigest()[:16] == FINGERPRINTS[name]
 
 
-@pytest.mark.parametrize("name", ["sprites", "dsprites", "rooms", "clevr"])
+@pytest.mark.parametrize("name", ["sprites", "dsprites", "rooms", "arm", "clevr"])
 def test_images_alone_are_those_of_render(name: str) -> None:
     world = worlds.get(name)
     scenes = world.sample(5, seed=3)

@@ -20,8 +20,8 @@ class Make:
     """Render the images of a world or the episodes of a task to a folder; the same command resumes."""
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|WORLD/RULE")]
-    """A world: sprites, clevr, clevrtex, dsprites, rooms, clevr6, clevr10, coat, coat-correlated, clevr3d; a world of
-    videos: moving, moving-textured, scripted. Or a task, such as clevr/M-NA: one of the first three and S-A, S-NA,
+    """A world: sprites, clevr, clevrtex, dsprites, rooms, arm, clevr6, clevr10, coat, coat-correlated, clevr3d; a world
+    of videos: moving, moving-textured, scripted. Or a task, such as clevr/M-NA: one of the first three and S-A, S-NA,
     M-A, M-NA or one of the sixteen rules of SVIB's analysis."""
     n: int
     """Number of scenes or episodes. A smaller number gives the first ones of a larger number. The number of an
@@ -32,8 +32,9 @@ class Make:
     """Seed of the scenes."""
     device: Literal["cpu", "cuda", "mps"] = "cpu"
     """Device that renders the images."""
-    format: Literal["cache", "svib"] = "cache"
-    """An image cache (data.open_cache), or PNG and JSON files as SVIB released them (data.read_svib)."""
+    format: Literal["cache", "svib", "mpi3d"] = "cache"
+    """An image cache (data.open_cache), PNG and JSON files as SVIB released them (data.read_svib), or for arm all
+    images in one file as MPI3D (data.read_mpi3d)."""
     workers: int = 1
     """Processes that render on the CPU; the files do not depend on their number."""
     size: int = 128
@@ -54,6 +55,9 @@ class Make:
         for name, value, least in (("n", self.n, 1), ("workers", self.workers, 1), ("size", self.size, 8)):
             if value < least:
                 raise InputError(f"--{name} must be at least {least}, not {value}")
+        if self.format == "mpi3d":
+            self._run_mpi3d()
+            return
         from alebrije.cli.progress import image_progress
         from alebrije.data.datasets import check_split_folders, datasets_for, write_dataset
 
@@ -70,13 +74,33 @@ class Make:
                     dataset,
                     self.n,
                     self.out / part,
-                    format=self.format,
+                    format="svib" if self.format == "svib" else "cache",
                     device=self.device,
                     workers=self.workers,
                     compiled=self.compile,
                     progress=progress,
                 )
             images += self.n * len(dataset.sides)
+        self._report(images, made, start)
+
+    def _run_mpi3d(self) -> None:
+        """Write every image of a world to the file of MPI3D."""
+        from alebrije import worlds
+        from alebrije.cli.progress import image_progress
+        from alebrije.data.mpi3d_file import SIDE, mpi3d_path, write_mpi3d
+
+        whole = worlds.get(self.what).whole
+        for name, value in (("split", self.split), ("alpha", self.alpha), ("rule", self.rule)):
+            if value is not None:
+                raise InputError(f"--{name} {value} needs a task, and MPI3D's file holds a world")
+        if whole is not None and (self.n, self.size) != (whole, SIDE):
+            raise InputError(f"MPI3D's file holds every image of {self.what}: --n {whole} --size {SIDE}")
+        start = time.perf_counter()
+        with image_progress(self.what) as progress:
+            made = write_mpi3d(self.what, self.out, device=self.device, workers=self.workers, progress=progress)
+        self._report(self.n, made, start, str(mpi3d_path(self.out, self.what)))
+
+    def _report(self, images: int, made: int, start: float, where: str = "") -> None:
         seconds = time.perf_counter() - start
         speed = f"{made:,} made now, {made / seconds:,.1f} images/s" if made else "all were already there"
-        print(f"{images:,} image{'s' if images > 1 else ''} in {self.out} ({speed})")
+        print(f"{images:,} image{'s' if images > 1 else ''} in {where or self.out} ({speed})")

@@ -199,10 +199,10 @@ def write_dataset(
     """
     n, workers = whole_number("n", n, least=1), whole_number("workers", workers, least=1)
     device = str(usable_device(device))
-    piece = partial(_piece, dataset, device=device, compiled=compiled)
+    piece = partial(make_piece, dataset, device=device, compiled=compiled)
     step = PIECE if device == "cpu" else dataset.shard
-    pool = _pool(workers) if device == "cpu" and workers > 1 else None
-    maker = _Maker(dataset, n, piece, step, pool, workers, progress)
+    pool = process_pool(workers) if device == "cpu" and workers > 1 else None
+    maker = Maker(dataset, n, piece, step, pool, workers, progress)
     try:
         if format == "svib":
             _write_svib(dataset, n, Path(folder), maker)
@@ -222,7 +222,7 @@ def check_split_folders(folder: str | Path, sets: Mapping[str, Dataset]) -> None
 
 
 @dataclass(eq=False)
-class _Maker:
+class Maker:
     """Makes rows on demand and counts images; with a pool, it works ahead."""
 
     dataset: Dataset
@@ -267,12 +267,14 @@ class _Maker:
             self.pending.pop(begin, None)
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
+def process_pool(workers: int) -> ProcessPoolExecutor:
+    """Processes that run `make_piece`."""
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
 
 
-def _piece(dataset: Dataset, start: int, stop: int, device: str, compiled: bool) -> Arrays:
+def make_piece(dataset: Dataset, start: int, stop: int, device: str, compiled: bool = False) -> Arrays:
+    """Rows `start` to `stop` of a dataset; an InputError if the device cannot make them."""
     try:
         return dataset.arrays(start, stop, device, compiled)
     except torch.OutOfMemoryError as error:
@@ -297,12 +299,13 @@ def _exit_with(sentinel: int) -> None:
     os._exit(1)  # a killed parent cannot stop its workers, which would wait forever
 
 
-def _write_svib(dataset: Dataset, n: int, folder: Path, maker: _Maker) -> None:
+def _write_svib(dataset: Dataset, n: int, folder: Path, maker: Maker) -> None:
     """Write episodes in pieces: each piece goes to a hidden folder, then its episodes are moved into place."""
-    vocabulary = worlds.get(dataset.world).vocabulary
-    if not {"shape", "size"} <= set(vocabulary.names):
-        raise InputError(f"SVIB's files need a shape and a size, which {dataset.world} does not have; use a cache")
-    first = worlds.get(dataset.world).sample(1)
+    world = worlds.get(dataset.world)
+    if world.whole is not None or not {"shape", "size"} <= set(world.vocabulary.names):
+        wanted = "objects with a shape and a size at a position"
+        raise InputError(f"SVIB's files need {wanted}, which {dataset.world} does not have; use a cache")
+    first = world.sample(1)
     if first.frames or first.views:
         raise InputError(f"SVIB's files hold one image of a scene, and {dataset.world} has several; use a cache")
     _start_svib(folder, {"total": n, **dataset.settings}, dataset.sides)

@@ -15,6 +15,7 @@ WORLDS = {
     "clevrtex": "two objects and a background in eight materials (SVIB)",
     "dsprites": "one white shape, every combination of its factors",
     "rooms": "one object in a room, every combination of its factors",
+    "arm": "one object on an arm, every combination of its factors",
     "clevr6": "three to six objects (CLEVR)",
     "coat": "three to six objects on coloured backgrounds (COAT)",
 }

@@ -1,5 +1,6 @@
 """Render scenes to images and masks, in plain torch on any device, and 3D worlds faster on a GPU."""
 
+from alebrije.render.arm import arm_factors, render_arm
 from alebrije.render.dsprites import dsprites_factors, dsprites_images, render_dsprites
 from alebrije.render.frames import Frames
 from alebrije.render.fusing import fusing
@@ -10,9 +11,11 @@ from alebrije.render.sprites import render_sprites
 
 __all__ = [
     "Frames",
+    "arm_factors",
     "dsprites_factors",
     "dsprites_images",
     "fusing",
+    "render_arm",
     "render_dsprites",
     "render_rooms",
     "render_solid",

@@ -15,7 +15,7 @@ from typing import Any
 
 from alebrije.errors import InputError
 from alebrije.results.estimates import Estimate, t_quantile
-from alebrije.results.published_notes import NOTES
+from alebrije.results.published_notes import NOTES, STAND_INS
 from alebrije.results.published_tables import LINKS, PAPERS, TABLES, Column, Link
 from alebrije.suggest import did_you_mean
 
@@ -137,7 +137,7 @@ def _protocol_differences(link: Link, labels: Mapping[str, Any], ours: Mapping[s
     for column, names in link.columns.items():
         own = next((labels[name] for name in names if labels.get(name) is not None), None)
         if column in ("dataset", "environment") and own is not None and _normalise(own) != _normalise(ours.get(column)):
-            notes.append(f"our {own} is a rendering of {ours[column]}")
+            notes.append(f"our {own} is {STAND_INS.get(str(own), f'a rendering of {ours[column]}')}")
     return notes
 
 

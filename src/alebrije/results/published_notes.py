@@ -56,3 +56,9 @@ NOTES: tuple[tuple[str, Mapping[str, str | float], str], ...] = (
     ),
     *NOTES_ON_RUNS,
 )
+
+# our worlds that stand for a dataset whose images cannot be rendered again, and how they differ
+STAND_INS: Mapping[str, str] = {
+    "rooms": "our rooms is a stand-in for 3D Shapes: the same factors, counts and order, but our own images",
+    "arm": "our arm is a stand-in for MPI3D: the same factors, counts and order, but our own images of another arm",
+}

@@ -268,7 +268,7 @@ _NEURON_SCORE = Link(
     needs=("dataset", "model", "metric"),
     only={"source": "Table 2"},
     words={
-        "dataset": {"rooms": "3dshapes", "shapes3d": "3dshapes"},
+        "dataset": {"rooms": "3dshapes", "shapes3d": "3dshapes", "arm": "mpi3d"},
         "metric": {"linear accuracy": "linear", "MLP accuracy": "MLP"},
     },
     spread="std",

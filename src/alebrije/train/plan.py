@@ -180,7 +180,7 @@ class Plan:
         return len(remaining_indices(world, self.without)) if self.without else world.whole
 
     def leaving_out(self, values: Mapping[str, int]) -> Plan:
-        """Return the same plan, but no training image shows all of `values` at once; for dsprites and rooms.
+        """Return the same plan, but no training image shows all of `values` at once; for worlds of all combinations.
 
         >>> made = plan("beta-vae", preset_name="paper", world="rooms").leaving_out({"shape": 0, "scale": 7})
         >>> made.images, made.distinct_images, made.without
@@ -188,7 +188,7 @@ class Plan:
         """
         world = self.world_or_task()
         if self.without or not isinstance(world, World) or world.whole is None:
-            raise InputError("combinations can be left out of plans for dsprites or rooms, once")
+            raise InputError("combinations can be left out of plans for dsprites, rooms or arm, once")
         counts = dict(zip(world.vocabulary.names, world.vocabulary.counts, strict=True))
         for name, value in values.items():
             if name not in counts:

@@ -17,7 +17,7 @@ from alebrije.train.recipe import Recipe
 
 PresetName = Literal["paper", "small", "tiny"]
 
-ALL = -1  # preload every image of dsprites or rooms
+ALL = -1  # preload every image of dsprites, rooms or arm
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ SVIB_TINY = Preset(
     model={"decoder_width": 64, "decoder_blocks": 2, "dropout": 0.0},
 )
 
-GRIDS = ("dsprites", "rooms")
+GRIDS = ("dsprites", "rooms", "arm")
 VAE_PAPER = Preset(
     GRIDS[:1],
     64,
@@ -76,7 +76,17 @@ VAE_PAPER = Preset(
     "the default parameters of YannDubs/disentangling-vae, as in the paper of SNC and NK: 100 epochs",
     images=ALL,
 )
-VAE_PAPERS = (VAE_PAPER, replace(VAE_PAPER, data=GRIDS[1:], recipe=replace(VAE_PAPER.recipe, steps=750_000)))
+VAE_PAPERS = (
+    VAE_PAPER,
+    replace(VAE_PAPER, data=("rooms",), recipe=replace(VAE_PAPER.recipe, steps=750_000)),
+    replace(
+        VAE_PAPER,
+        data=("arm",),
+        recipe=replace(VAE_PAPER.recipe, steps=1_620_000),
+        origin=f"{VAE_PAPER.origin}, with its likelihood for MPI3D",
+        model={"likelihood": "sigmoid-gaussian"},
+    ),
+)
 AE_SMALL = Preset(GRIDS, 64, Recipe(steps=30_000, batch=64, lr=5e-4), "ours: 30,000 steps")
 AE_TINY = Preset(GRIDS, 64, Recipe(steps=300, batch=32, lr=2e-3, precision="float32"), "ours: learns in seconds")
 VAE_SMALL, VAE_TINY = replace(AE_SMALL, model={"anneal": 3_000}), replace(AE_TINY, model={"anneal": 100})

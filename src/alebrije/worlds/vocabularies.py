@@ -140,3 +140,21 @@ ROOMS = Vocabulary(
     ),
     background=Factor("background", ("room",)),
 )
+
+ARM = Vocabulary(
+    "arm",
+    (
+        Factor(
+            "color",
+            ("white", "green", "red", "blue", "brown", "olive"),
+            ((240, 240, 240), (40, 170, 60), (215, 45, 40), (45, 85, 215), (135, 80, 45), (150, 150, 40)),
+        ),
+        Factor("shape", ("cone", "cube", "cylinder", "hexagonal", "pyramid", "sphere")),
+        Factor("size", ("small", "large"), (0.17, 0.26)),
+        Factor("camera height", ("top", "center", "bottom"), (42.0, 25.0, 8.0)),
+        Factor("background", ("purple", "sea green", "salmon"), ((128, 60, 150), (46, 139, 110), (240, 128, 114))),
+        Factor("horizontal", tuple(range(40)), _spaced(-62.0, 62.0, 40)),
+        Factor("vertical", tuple(range(40)), _spaced(-60.0, 40.0, 40)),
+    ),
+    background=Factor("background", ("stage",)),
+)

@@ -25,7 +25,17 @@ from alebrije.worlds.scripted import Scripted
 from alebrije.worlds.streams import SAMPLE, check_combinations, sample_stream
 from alebrije.worlds.threads import in_threads
 from alebrije.worlds.videos import Around, Collisions
-from alebrije.worlds.vocabularies import CLEVR, CLEVR_MANY, CLEVRTEX, COAT, DSPRITES, MOVING_TEXTURED, ROOMS, SPRITES
+from alebrije.worlds.vocabularies import (
+    ARM,
+    CLEVR,
+    CLEVR_MANY,
+    CLEVRTEX,
+    COAT,
+    DSPRITES,
+    MOVING_TEXTURED,
+    ROOMS,
+    SPRITES,
+)
 
 Painter = Callable[..., Frames]
 Progress = Callable[[int, int], object]  # called with (done, total)
@@ -93,14 +103,14 @@ class World:
             raise InputError(f"{who} needs single images, and {self.name} has {self.shows}; worlds of images: {others}")
 
     def grid(self, indices: Any) -> Scenes:
-        """The scenes of dSprites or rooms at these indices of the original file, last factor fastest.
+        """The scenes of dsprites, rooms or arm at these indices of the original file, last factor fastest.
 
         >>> from alebrije import worlds
         >>> worlds.get("rooms").grid([0, 479_999]).factors[:, 0].tolist()
         [[0, 0, 0, 0, 0, 0], [9, 9, 9, 7, 3, 14]]
         """
         if not isinstance(self.sampler, Grid):
-            raise InputError(f"{self.name} is not a grid of all combinations; dsprites and rooms are")
+            raise InputError(f"{self.name} is not a grid of all combinations; dsprites, rooms and arm are")
         return self.sampler.scenes(combinations_at(indices, self.vocabulary.counts).numpy()[:, None])
 
     def render(
@@ -119,7 +129,7 @@ class World:
         faster. A GPU with Triton has kernels of its own and ignores it. `look` goes to the renderer: sprites accept
         `path`, `channels` and `masks` (`alebrije.render.sprites.render_sprites`), the other worlds nothing.
 
-        The default size is 128, or 64 in dsprites and rooms; CLEVR's own images are 320 x 240, COAT's 240 x 240.
+        The default size is 128, or 64 in dsprites, rooms and arm; CLEVR's own images are 320 x 240, COAT's 240 x 240.
         """
         if scenes.vocabulary != self.vocabulary:
             raise InputError(
@@ -210,6 +220,12 @@ def _paint_rooms(scenes: Scenes, **look: Any) -> Frames:
     return render_rooms(scenes, **look)
 
 
+def _paint_arm(scenes: Scenes, **look: Any) -> Frames:
+    from alebrije.render.arm import render_arm
+
+    return render_arm(scenes, **look)
+
+
 def _paint_frames(scenes: Scenes, **look: Any) -> Frames:
     from alebrije.render.video import render_frames
 
@@ -240,6 +256,7 @@ _WORLDS = {
         World("clevrtex", CLEVRTEX, SolidPairs(CLEVRTEX, targets_apart=True), _paint_solid, 128, memory=1024),
         World("dsprites", DSPRITES, Grid(DSPRITES, columns=2), _paint_dsprites, 64),
         World("rooms", ROOMS, Grid(ROOMS, columns=3), _paint_rooms, 64),
+        World("arm", ARM, Grid(ARM, columns=3), _paint_arm, 64),
         _clevr_many("clevr6", most=6),
         _clevr_many("clevr10", most=10),
         _coat("coat", correlated=False),
@@ -261,11 +278,11 @@ _WORLDS = {
 
 
 def names() -> tuple[str, ...]:
-    """The names of all worlds: the five, the variants of CLEVR with many objects, then videos and several views.
+    """The names of all worlds: the six, the variants of CLEVR with many objects, then videos and several views.
 
     >>> names()
-    ('sprites', 'clevr', 'clevrtex', 'dsprites', 'rooms', 'clevr6', 'clevr10', 'coat', 'coat-correlated', 'moving',
-     'moving-textured', 'scripted', 'clevr3d')
+    ('sprites', 'clevr', 'clevrtex', 'dsprites', 'rooms', 'arm', 'clevr6', 'clevr10', 'coat', 'coat-correlated',
+     'moving', 'moving-textured', 'scripted', 'clevr3d')
     """
     return tuple(_WORLDS)
 
@@ -274,7 +291,7 @@ def get(name: str) -> World:
     """A world by its name.
 
     - `sprites`, `clevr`, `clevrtex`: the three of SVIB, two objects in every scene.
-    - `dsprites`, `rooms`: one object, all combinations of the factors of dSprites and 3D Shapes.
+    - `dsprites`, `rooms`, `arm`: one object, all combinations of the factors of dSprites, 3D Shapes and MPI3D.
     - `clevr6`, `clevr10`: CLEVR's own scenes, of 3 to 6 or to 10 objects.
     - `coat`, `coat-correlated`: COAT's training scenes, of 3 to 6 objects on grounds of five colours; in the correlated
       world all objects of a scene share colour and material and stand close together.

@@ -51,9 +51,9 @@ def test_the_papers_mean() -> None:
 
 
 def test_pairs() -> None:
-    assert [len(PAIRS[world]) for world in ("dsprites", "rooms", "mpi3d")] == [5, 8, 6]
+    assert [len(PAIRS[world]) for world in ("dsprites", "rooms", "mpi3d", "arm")] == [5, 8, 6, 6]
     assert PAIRS["shapes3d"] == PAIRS["rooms"]
-    for world in ("dsprites", "rooms"):
+    for world in ("dsprites", "rooms", "arm"):
         assert len(pairs_in(Corpus(world, 1))) == len(PAIRS[world])
     assert [str(pair) for pair in pairs_in(Corpus("rooms", 1), 2)] == ["size 0, shape 0", "size 5, shape 2"]
 

@@ -28,7 +28,7 @@ from tests.instruments.neurons.running import QUICK, run_neurons, values_of
 
 
 class TestImages:
-    @pytest.mark.parametrize("world", ["dsprites", "rooms"])
+    @pytest.mark.parametrize("world", ["dsprites", "rooms", "arm"])
     def test_the_same_images_as_make(self, world: str, tmp_path: Path) -> None:
         corpus = Corpus.of(world, 70)
         command = corpus.command.replace("DIR", str(tmp_path / "made"))
@@ -44,7 +44,7 @@ class TestImages:
     @pytest.mark.parametrize(
         ("name", "words"),
         [
-            ("clevr", "dsprites, rooms, mpi3d:FILE.npz, shapes3d:FILE.h5, or a world of your own"),
+            ("clevr", "dsprites, rooms, arm, mpi3d:FILE.npz, shapes3d:FILE.h5, or a world of your own"),
             ("shapes3d", "3D Shapes is read from its file: give its path, as in shapes3d:FILE.h5"),
             ("shapes3d:/nowhere.h5", "there is no file /nowhere.h5; shapes3d:PATH needs the released .h5 file"),
             ("mpi3d", "give its path"),

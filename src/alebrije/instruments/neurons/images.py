@@ -25,7 +25,7 @@ from alebrije.studies.model import View
 from alebrije.worlds.user_worlds import user_world_inputs
 
 SEED, PIXELS = 0, 64
-_WORLDS = ("dsprites", "rooms")
+_WORLDS = ("dsprites", "rooms", "arm")
 _FILES = {"mpi3d": ("MPI3D", "npz"), "shapes3d": ("3D Shapes", "h5")}  # read from a released file: title, its ending
 _VERSION = 1  # raised when the same settings give other images
 
@@ -51,7 +51,7 @@ class Corpus:
 
     @classmethod
     def of(cls, world: str, images: int) -> Corpus:
-        """The corpus of dsprites, rooms, mpi3d:PATH, shapes3d:PATH or package.module:object.
+        """The corpus of dsprites, rooms, arm, mpi3d:PATH, shapes3d:PATH or package.module:object.
 
         An InputError for other worlds.
         """

@@ -60,7 +60,13 @@ class Size:
 
 
 SIZES: dict[SizeName, Size] = {
-    "paper": Size(15_000, None, (*_AUTOENCODERS, *_WITH_LABELS_OR_CAPACITY), seeds=5),
+    "paper": Size(
+        15_000,
+        None,
+        (*_AUTOENCODERS, *_WITH_LABELS_OR_CAPACITY),
+        seeds=5,
+        worlds=("dsprites", "rooms", "arm"),
+    ),
     # with fewer images per epoch, heads need the learning rate of the released code, ten times that of the paper
     "small": Size(4_000, 2, _AUTOENCODERS, heads=Heads(learning_rate=1e-2)),
     "tiny": Size(
