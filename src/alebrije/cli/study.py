@@ -43,6 +43,8 @@ class Study:
     """For imagination: rules such as S-A and M-NA, or `analysis` for the sixteen of its rule analysis."""
     alphas: tuple[float, ...] = ()
     """For imagination: shares of the non-core combinations that training shows."""
+    betas: tuple[float, ...] = ()
+    """For analogy: weights beta that beta-tcvae is trained with, such as 0 1 2 3."""
     seeds: int | None = None
     """How often each model is trained."""
     device: Device = "auto"
@@ -76,6 +78,7 @@ class Study:
             worlds=self.worlds,
             rules=self.rules,
             alphas=self.alphas,
+            betas=self.betas,
             seeds=self.seeds,
             device=device_name(self.device),
         )

@@ -50,13 +50,15 @@ class CoatScore(Score):
     """COAT. The paper reports `score` only if `passed`: a code that fails a hard negative may use a shortcut.
 
     `passed` is true if there are tests and all of them pass. `per_case` [T] is the loss of each case divided by its
-    chance loss, so `score` is 1 minus its mean; `losses` [T] are the losses before the division.
+    chance loss, so `score` is 1 minus its mean; `losses` [T] are the losses before the division. `wins` has for each
+    hard negative whether D fits better [T].
     """
 
     passed: bool
     tests: Mapping[str, HardNegativeTest]
     per_case: Any
     losses: Any
+    wins: Mapping[str, Any]
 
     @property
     def cases(self) -> Any:
@@ -133,9 +135,8 @@ def coat(
     check_shapes(roles)
     codes = _Codes.of(roles)
     losses, *negative_losses = _losses(codes, loss)
-    tests = {
-        name: _proportion_test(losses < others, level) for name, others in zip(negatives, negative_losses, strict=True)
-    }
+    wins = {name: losses < others for name, others in zip(negatives, negative_losses, strict=True)}
+    tests = {name: _proportion_test(won, level) for name, won in wins.items()}
     expected = _chance_losses(codes, loss, group, chance)
     ratios = losses / expected  # NaN where both are 0
     bad = ~ratios.isfinite()
@@ -147,6 +148,7 @@ def coat(
         tests=tests,
         per_case=answer_like(d, ratios),
         losses=answer_like(d, losses * codes.scale ** {"squared-l2": 2, "l2": 1, "acos": 0}[loss]),
+        wins={name: answer_like(d, won) for name, won in wins.items()},
         settings={"loss": loss, "group": group, "level": level, "chance": chance},
     )
 

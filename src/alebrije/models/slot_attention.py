@@ -394,6 +394,11 @@ class SlotAttentionAutoencoder(nn.Module):
         reconstruction, _ = mix(*self.decoder(slots))
         return (reconstruction + 1) / 2
 
+    def decode_slots(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """Decode slots [B, K, D] to the image of each [B, K, 3, S, S] and its mask [B, K, S, S]."""
+        images, logits = self.decoder(slots)
+        return (images.float() + 1) / 2, mix(images, logits)[1]
+
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
         """Return the mean squared error of the reconstruction at the scale -1..1."""
         images = self.prepare(batch["images"])

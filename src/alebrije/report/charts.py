@@ -189,6 +189,54 @@ def lines(
     return figure
 
 
+def line_panels(
+    given: Mapping[str, Mapping[str, Sequence[Point]]],
+    x_label: str,
+    limits: tuple[float, float] | None = None,
+    log: bool = False,
+    references: Mapping[str, float] | None = None,
+) -> Figure:
+    """A small chart for each name, with the same lines in each; `references` are levels by name of a chart.
+
+    With `log` the x axis is logarithmic.
+    """
+    from matplotlib.figure import Figure
+
+    columns, names = 2, list(dict.fromkeys(name for panel in given.values() for name in panel))
+    rows = math.ceil(len(given) / columns)
+    figure = Figure(figsize=(WIDTH, 1.45 * rows + 0.4 + 0.17 * math.ceil(len(names) / 2)), layout="constrained")
+    for number, (title, panel) in enumerate(given.items()):
+        axes = figure.add_subplot(rows, columns, number + 1)
+        axes.set_title(title, fontsize=8, color=INK, loc="left")
+        for name, points in panel.items():
+            _small_line(axes, names.index(name), points)
+        if (level := (references or {}).get(title)) is not None:
+            axes.axhline(level, color=SOFT, linewidth=1, linestyle=":")
+        if limits is not None:
+            axes.set_ylim(*limits)
+        if log:
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        lowest = number >= len(given) - columns
+        axes.tick_params(labelsize=7, labelbottom=lowest)
+        axes.set_xlabel(x_label if lowest else "", fontsize=8)
+    handles = [_small_line(figure.axes[0], at, (), name) for at, name in enumerate(names)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    return figure
+
+
+def _small_line(axes: Axes, at: int, points: Sequence[Point], name: str = "") -> Any:
+    """The line with the index `at`, with its 95 % intervals."""
+    color, marker = COLORS[at % len(COLORS)], MARKERS[at % len(MARKERS)]
+    known = sorted((p for p in points if p.score.value is not None), key=lambda p: p.x)
+    ends = [(p.x, p.score.low, p.score.high) for p in known if p.score.low is not None]
+    if ends:
+        axes.vlines(*zip(*ends, strict=True), color=color, linewidth=0.9, alpha=0.8)
+    dash = DASHES[at // len(COLORS) % len(DASHES)]
+    x, y = [p.x for p in known], [p.score.value or 0.0 for p in known]
+    return axes.plot(x, y, dash, color=color, marker=marker, markersize=3.5, linewidth=1.3, label=name)[0]
+
+
 def heat_map(
     values: npt.NDArray[np.float64],
     rows: Sequence[Any],

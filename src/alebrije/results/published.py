@@ -99,6 +99,22 @@ def published_for(labels: Mapping[str, Any], metric: str) -> list[Published]:
     return matches
 
 
+def published_words(labels: Mapping[str, Any], metric: str, column: str) -> tuple[str, ...]:
+    """The words in another column of the rows that match a value of ours, also where the paper prints no number.
+
+    >>> published_words({"model": "beta-tcvae", "corpus": "occluded", "train_set": "iid"}, "coat", "hn_l2")
+    ('fail',)
+    """
+    labels = {**labels, "metric": metric}
+    found: dict[str, None] = {}
+    for link in LINKS:
+        ours = {name: _our_label(link, name, labels) for name in link.columns}
+        if _normalise(metric) in map(_normalise, link.metrics) and _labels_suffice(link, ours, labels):
+            matching = (row for row in published(link.table) if _row_matches(link, row, ours))
+            found |= {str(row[column]): None for row in matching if row.get(column) is not None}
+    return tuple(found)
+
+
 def published_models(labels: Mapping[str, Any], metric: str) -> list[Published]:
     """The papers' numbers for all their models in the setting of these labels, in our unit.
 

@@ -219,6 +219,7 @@ _COAT_SCORE = Link(
         "corpus": {True: "occluded", False: "unoccluded", "clear": "unoccluded"},
         "train_set": {"coat": "iid", "coat-correlated": "correlated"},
     },
+    assumes={"step": "the last"},
     **_FRACTION,
 )
 _SVIB_ERROR = Link(
@@ -351,10 +352,14 @@ LINKS: tuple[Link, ...] = (
     Link(
         "tre",
         ("tre", "tree reconstruction error"),
-        {**_MODEL, "variant": ("variant",)},
+        {**_MODEL, "variant": ("variant", "beta")},
         needs=("model", "variant"),
         value="tre",
-        assumes={"trained_on": "coat"},
+        words={  # its sweep is of the beta-TCVAE (Section 5.1)
+            "model": {**_MODEL_WORDS["model"], "beta-tcvae": "beta-VAE"},
+            "variant": {word: f"beta={beta}" for beta in range(4) for word in (f"{beta}", f"{beta}.0")},
+        },
+        assumes={"trained_on": "coat", "step": "the last"},
         spread="spread",
         notes=(
             "the paper does not specify the composition function or the meaning of ±",

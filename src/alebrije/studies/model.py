@@ -111,6 +111,14 @@ class LoadedModel:
 
 
 @dataclass(frozen=True)
+class Keep:
+    """How often a training saves a checkpoint, and which multiples it keeps. Neither changes its weights."""
+
+    save_every: int = 1000
+    keep_every: int = 0
+
+
+@dataclass(frozen=True)
 class TrainedModel:
     """A model that is trained for a study when it is first needed."""
 
@@ -118,6 +126,7 @@ class TrainedModel:
     folder: ResultFolder
     device: str = "cpu"
     more: Mapping[str, Label] = field(default_factory=dict)
+    kept: Keep = Keep()  # which of its checkpoints the run keeps besides the last
 
     @property
     def labels(self) -> Mapping[str, Label]:
@@ -150,9 +159,9 @@ class TrainedModel:
                 self.folder.locked(self.path.name),
                 in_stage("training", self.plan.model),
             ):
-                module = run_plan(
-                    self.plan, self.path, RunOptions(device=self.device, step_progress=_log_progress(self.plan))
-                ).eval()
+                progress = _log_progress(self.plan)
+                options = RunOptions(device=self.device, step_progress=progress, **vars(self.kept))
+                module = run_plan(self.plan, self.path, options).eval()
             while len(_TRAINED) >= _MOST_IN_MEMORY:
                 del _TRAINED[next(iter(_TRAINED))]
             _TRAINED[key] = module

@@ -25,7 +25,7 @@ class Request:
 
     `models` are names of references, names of models that the study trains (`alebrije models`), or specs. `loaded` are
     models that exist already. `metrics` are names of values; only these are computed. `rules` and `alphas` are for
-    instruments with tasks.
+    instruments with tasks, `betas` for those that sweep this weight of a beta-TCVAE.
     """
 
     size: SizeName = "small"
@@ -35,6 +35,7 @@ class Request:
     worlds: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     alphas: tuple[float, ...] = ()
+    betas: tuple[float, ...] = ()
     seeds: int | None = None  # how often each model is trained, with seeds from 0
     device: str = "cpu"
     only_loaded: bool = False  # examine `loaded` and nothing else

@@ -19,7 +19,7 @@ from alebrije.studies.request import Request
 from alebrije.studies.untrained import untrained_twins
 from alebrije.suggest import did_you_mean
 
-_OPTIONS = ("rules", "alphas")  # fields of a Request that only some studies use
+_OPTIONS = ("rules", "alphas", "betas")  # fields of a Request that only some studies use
 _SETTING = ("world", "corpus", "rule", "alpha", "pixels")  # labels of what a model is examined on
 _LOG = logging.getLogger("alebrije")
 
@@ -32,7 +32,7 @@ class Study:
     metrics: tuple[str, ...]  # names of all values that its cells may have
     jobs: Callable[[ResultFolder, Request], list[Job]]  # the cells of a request
     summary_jobs: Callable[[Sequence[Result]], list[Job]] = lambda results: []  # cells computed from all results
-    options: tuple[str, ...] = ()  # those of `rules` and `alphas` that it uses
+    options: tuple[str, ...] = ()  # those of `rules`, `alphas` and `betas` that it uses
     score: str | None = None  # the value that models are compared with their yardsticks by
 
 

@@ -36,7 +36,7 @@ def test_codes_in_files_score_the_same(
             assert job.work() == in_memory.values
     finally:
         torch.set_num_threads(threads)
-    assert len(written) == 2 * (2 * 11 + 2 * 10)  # the oracle and its projection have no code for `pixel`
+    assert len(written) == 3 * (2 * 11 + 2 * 10)  # the oracle and its projection have no code for `pixel`
     assert {codes.shape for codes in written} >= {(32, 3 * 64 * 64), (32, 64)}
 
 

@@ -13,6 +13,7 @@ INSTRUMENT = Instrument(
     cites="Xie et al. 2022",
     metrics=METRICS,
     jobs=jobs,
+    options=("betas",),
     verdict=judge,
     rule=RULE,
     decisive=decisive,

@@ -20,6 +20,7 @@ from alebrije.arrays import Array
 from alebrije.errors import InputError
 from alebrije.instruments.analogy.images import ROLES, ROLES_WITH_SCENES, Corpus
 from alebrije.instruments.analogy.long_codes import Codes, collect_codes
+from alebrije.instruments.analogy.trained import Checkpoint
 from alebrije.metrics import drop_duplicate_slots, drop_invisible_slots
 from alebrije.metrics.coat import row_blocks
 from alebrije.metrics.slots import won_share
@@ -33,7 +34,7 @@ VARIANTS = ("raw", "no-duplicates", "no-duplicates+no-invisible")  # of slots: t
 NO_MASKS = "the slots have no masks, so it is unknown which of them are invisible"
 _BATCH = 64
 _SLOT_COUNTS: WeakKeyDictionary[Encoder, dict[int, int]] = WeakKeyDictionary()  # by the side of images
-_POOLED = (LoadedModel, TrainedModel, Untrained, RandomProjection)  # all but references
+_POOLED = (LoadedModel, TrainedModel, Checkpoint, Untrained, RandomProjection)  # all but references
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ def has_slots(model: Model, pixels: int) -> bool:
     """
     if isinstance(model, (Untrained, RandomProjection)):
         model = model.of
-    if isinstance(model, TrainedModel):
+    if isinstance(model, (TrainedModel, Checkpoint)):
         return model.plan.record.has_slots and model.plan.settings.get("slots", 0) <= MOST_SLOTS
     if isinstance(model, LoadedModel):
         try:

@@ -14,8 +14,11 @@ from torch.nn import functional as F
 
 from alebrije.arrays import to_numpy
 from alebrije.instruments.analogy.codes import CorpusCodes, apply_variant, encode_corpus, scene_vectors
-from alebrije.instruments.analogy.images import QUADRUPLE, Corpus
+from alebrije.instruments.analogy.images import QUADRUPLE, WHITE, Corpus
 from alebrije.instruments.analogy.long_codes import Codes
+from alebrije.instruments.analogy.slot_pictures import slot_arrays
+from alebrije.instruments.analogy.stability import first_cases
+from alebrije.instruments.analogy.trained import Checkpoint
 from alebrije.metrics import Record, find, match_slots
 from alebrije.metrics.coat import HARD_NEGATIVES
 from alebrije.results import Cell, Value
@@ -26,6 +29,7 @@ from alebrije.studies.values import mean_value, null_value
 from alebrije.train.scene_sets import known_factors
 
 COAT_METRICS = ("coat", "coat-l2", "coat-acos")
+OVER_TRAINING = ("coat", "coat-acos")  # of earlier checkpoints
 RELATIVE_TRE = "relative tre"
 METRICS = (*COAT_METRICS, "tre", RELATIVE_TRE, "fg-ari")
 NO_GROUPS = "the model does not group pixels"
@@ -45,7 +49,7 @@ def compute_values(
     wanted: Sequence[str],
     device: str,
 ) -> dict[str, Value]:
-    """The values of a cell. Keeps samples for its pictures."""
+    """The values of a cell. Keeps samples for its pictures, if the report shows any."""
     views = corpus.views(folder, device)
     values: dict[str, Value] = {}
     try:
@@ -60,7 +64,8 @@ def compute_values(
         of_codes |= _tre(views, codes)
     for name, value in of_codes.items():
         values[name] = value.model_copy(update={"details": {**value.details, **encoded.details}})
-    _keep_samples(folder, cell, model if not encoded.pooled else None, views, codes)
+    if not isinstance(model, Checkpoint) and corpus.name != WHITE:
+        _keep_samples(folder, cell, None if encoded.pooled else model, views, codes, encoded.codes)
     return {name: values[name] for name in wanted}
 
 
@@ -74,6 +79,7 @@ def _coat(record: Record, codes: Mapping[str, Codes]) -> Value:
         "negatives": HARD_NEGATIVES,
         "left out negatives": {name: NO_SCENE for name in HARD_NEGATIVES if name not in codes},
         "cases": len(codes["d"]),
+        "first cases": first_cases(answer),
         "settings": answer.settings,
     }
     return mean_value(record, answer.cases, answer.score, reason=answer.reason, details=details)
@@ -149,9 +155,17 @@ def _fg_ari(view: View, encoded: CorpusCodes) -> Value:
 
 
 def _keep_samples(
-    folder: ResultFolder, cell: Cell, model: Model | None, views: Mapping[str, View], codes: Mapping[str, Codes]
+    folder: ResultFolder,
+    cell: Cell,
+    model: Model | None,
+    views: Mapping[str, View],
+    codes: Mapping[str, Codes],
+    raw: Mapping[str, Codes],
 ) -> None:
-    """Keep the images of the first cases, the loss of each answer, and b - a + c decoded if a model can decode it."""
+    """Keep the images of the first cases, the loss of each answer, and b - a + c decoded if a model can decode it.
+
+    The slots of the case with the median loss are kept as well; `raw` are the codes before clean-up.
+    """
     count = min(SAMPLES, len(codes["d"]))
     first = {role: each[:count] for role, each in codes.items()}
     a, b, c, d = (first[role] for role in QUADRUPLE)
@@ -164,6 +178,8 @@ def _keep_samples(
         [to_numpy(coat(first[name], {}).losses) if name in first else unknown for name in HARD_NEGATIVES], 1
     )
     if d.ndim == 3:
+        if model is not None:
+            arrays |= slot_arrays(model, codes, raw, int(np.argsort(arrays["losses"], kind="stable")[count // 2]))
         matched = match_slots(a, b, c, d)
         a, b, c = matched.a, matched.b, matched.c
     decoded = None if model is None else model.decode((b - a + c).float())

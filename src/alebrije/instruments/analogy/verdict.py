@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _SLOTS = {  # the variants of slots in words
 }
 _VARIANTS = tuple(reversed(_SLOTS))  # the paper's main results come first
 _TRAIN_SETS = ("iid", "correlated")
+_BETA = 1.0  # of the paper's Table 1
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,10 @@ def judge_scores(scores: Mapping[str, CorpusScore]) -> Verdict:
     return Verdict("partly", f"Its codes partly add up{where} ({score}, {below} {COAT_GOOD:g}{tests}).{rest}")
 
 
-def negative_tests(finding: Finding) -> dict[str, NegativeTest]:
-    """The test against each hard negative."""
+def negative_tests(finding: Finding, *metrics: str) -> dict[str, NegativeTest]:
+    """The test against each hard negative, by the first of these scores that exists, by default of COAT's."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for value in finding.values("coat", "coat-acos"):
+    for value in finding.values(*(metrics or ("coat", "coat-acos"))):
         tests = value.details.get("tests")
         for name, test in (tests if isinstance(tests, dict) else {}).items():
             if isinstance(test, dict) and isinstance(test.get("p_hat"), (int, float)):
@@ -124,12 +126,16 @@ def negative_tests(finding: Finding) -> dict[str, NegativeTest]:
 
 
 def preference(finding: Finding) -> tuple[Any, ...]:
-    """A sort key: the variant and training set of the paper's main results first, then later checkpoints."""
+    """A sort key: the variant, training set and beta of the paper's main results first, then later checkpoints.
+
+    A finding without a step is about a finished training.
+    """
     variant, train_set, step = finding.get("variant"), finding.get("train_set"), finding.get("step")
     return (
         _VARIANTS.index(variant) if variant in _VARIANTS else -1,
         _TRAIN_SETS.index(train_set) if train_set in _TRAIN_SETS else -1,
-        -step if isinstance(step, (int, float)) else 0,
+        finding.get("beta") not in (None, _BETA),
+        -step if isinstance(step, (int, float)) else -math.inf,
     )
 
 
