@@ -97,6 +97,7 @@ def test_a_killed_study_ends_with_the_same_results(tmp_path: Path) -> None:
         (["study", "neurons", "--out", "x", "--worlds", "dsprite"], "dsprites"),
         (["study", "neurons", "--out", "x", "--metrics", "bogus"], "neurons has no value 'bogus'"),
         (["study", "neurons", "--out", "x", "--rules", "S-A"], "neurons has no rules"),
+        (["study", "grouping", "--out", "x", "--betas", "1"], "grouping has no betas"),
     ],
 )
 def test_mistakes_end_in_one_sentence(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

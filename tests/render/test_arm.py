@@ -53,7 +53,7 @@ def test_every_step_of_a_factor_is_visible(axis):
         for first in range(len(images)):
             others = images[:first]
             seen = ((others - images[first]).abs().amax(1) > 16).flatten(1).sum(1)
-            assert (seen >= 8).all(), (base, first, seen.tolist())
+            assert (seen >= 4).all(), (base, first, seen.tolist())
 
 
 def test_each_factor_changes_the_image_in_its_own_way():
@@ -145,7 +145,7 @@ def searched(shape: str, base, size: int):
     ahead = np.array([0.0, math.cos(elevation), -math.sin(elevation)])
     up = np.array([0.0, math.sin(elevation), math.cos(elevation)])
     t = (np.arange(size) + 0.5) * 2 / size - 1
-    rays = ahead + 0.33 * (t[None, :, None] * np.array([1.0, 0, 0]) - t[:, None, None] * up)
+    rays = ahead + 0.36 * (t[None, :, None] * np.array([1.0, 0, 0]) - t[:, None, None] * up)
     depths = np.linspace(2.4, 6.0, 1200)
     points = (origin - centre + depths[:, None, None, None] * rays) @ axes.T / scale
     holds = contains(shape, points)

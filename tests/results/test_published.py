@@ -11,8 +11,8 @@ from alebrije.errors import InputError
 from alebrije.metrics import catalog
 from alebrije.models import catalog as models
 from alebrije.results import published, published_for
-from alebrije.results.published import parse_table
-from alebrije.results.published_notes import NOTES
+from alebrije.results.published import parse_table, published_models, published_words
+from alebrije.results.published_notes import NOTES, STAND_INS
 from alebrije.results.published_tables import LINKS, PAPERS, TABLES
 
 COUNTS = {
@@ -200,6 +200,29 @@ class TestBeside:
         (snc,) = published_for(BETA | {"world": "rooms"}, "SNC")
         assert "chance" in snc.notes[0]
         assert published_for(BETA, "SNC")[0].notes == ()
+
+    def test_worlds_that_stand_for_a_dataset_say_so(self) -> None:
+        (snc,) = published_for(BETA | {"world": "arm"}, "SNC")
+        assert (snc.value, snc.source) == (0.326, "Table 2")
+        assert snc.notes[-1] == STAND_INS["arm"]
+        assert STAND_INS["rooms"] in published_for(BETA | {"world": "rooms"}, "MIG")[0].notes
+        assert STAND_INS["arm"] in published_models({"model": "mine", "world": "arm"}, "SNC")[0].notes
+        assert not set(STAND_INS.values()) & set(published_for(BETA | {"world": "mpi3d"}, "SNC")[0].notes)
+
+    def test_hard_negatives_of_table_1_in_words(self) -> None:
+        iodine = {"model": "iodine", "corpus": "occluded", "variant": "raw"}
+        for train_set, words in (("iid", ("pass", "pass")), ("correlated", ("fail", "pass"))):
+            labels = iodine | {"train_set": train_set}
+            found = published_words(labels, "coat", "hn_l2"), published_words(labels, "coat-acos", "hn_acos")
+            assert found == tuple((word,) for word in words)
+        assert published_words(iodine | {"corpus": "white"}, "coat", "hn_l2") == ()
+        assert published_words(iodine | {"train_set": "iid", "step": 100}, "coat", "hn_l2") == ()
+
+    def test_the_sweep_of_beta_stands_beside_table_2(self) -> None:
+        for beta, value in ((0.0, 10.32), (1, 2.25), (2.0, 2.75), (3, 2.15)):
+            (tre,) = published_for({"model": "beta-tcvae", "beta": beta}, "tre")
+            assert tre.value == value
+        assert published_for({"model": "beta-tcvae", "beta": 4.0}, "tre") == []
 
     def test_our_models_are_found(self) -> None:
         """The models of SVIB under our names, on all tasks and alphas."""

@@ -70,7 +70,9 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     ("annealed-vae", None): {"gamma": 100.0, "capacity": 25.0, "anneal": 100_000, "latents": 10, "channels": 1},
     ("beta-tcvae", None): {"beta": 6.0, "alpha": 1.0, "gamma": 1.0, "dataset_size": 737_280},
     ("factor-vae", None): {"gamma": 6.0, "discriminator_width": 1000, "discriminator_layers": 5},
-    ("beta-vae", "rooms"): {"channels": 3},
+    ("beta-vae", "rooms"): {"channels": 3, "likelihood": "bernoulli"},
+    ("beta-vae", "arm"): {"channels": 3, "likelihood": "sigmoid-gaussian"},
+    ("beta-tcvae", "arm"): {"beta": 6.0, "dataset_size": 1_036_800, "likelihood": "sigmoid-gaussian"},
     ("parted-vae", None): {"latents": 5, "classes": 3, "class_latents": 1, "weight": 50.0, "anneal": 300_000},
     ("parted-vae", "rooms"): {"latents": 6, "classes": 4, "channels": 3},
     ("parted-vae-ss", None): {"latents": 5, "counts": (3,), "labelled": 3_000, "passes": "epoch", "labels": "shape"},
@@ -178,7 +180,7 @@ def test_parameter_counts_of_the_papers(model: str, world: str | None, count: in
 
 def test_epochs_are_the_published_ones() -> None:
     """100 epochs of the whole grid, 200 of half the images for FactorVAE, COAT's of 23,000 images, SVIB's of 44,800."""
-    for world, images in (("dsprites", 737_280), ("rooms", 480_000)):
+    for world, images in (("dsprites", 737_280), ("rooms", 480_000), ("arm", 1_036_800)):
         other = {"factor-vae": 200, "mtd": 10}
         for model in ("beta-vae", "annealed-vae", "beta-tcvae", "parted-vae", "parted-vae-ss", "weakde", *other):
             epochs = other.get(model, 100)

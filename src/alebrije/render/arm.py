@@ -35,17 +35,18 @@ _MANY = 1024  # on other devices
 _OBJECT, _ARM = 1, 2  # in masks
 
 # Lengths are in metres, z up. The post stands at the origin; the camera looks along +y from in front of it.
-_TARGET, _AWAY, _HALF_VIEW = 0.66, 4.4, 0.33
+_TARGET, _AWAY, _HALF_VIEW = 0.66, 4.4, 0.36
 _SHOULDER, _LIFT = 0.78, 38.0  # height of the shoulder; elevation of the upper segment in degrees
 _UPPER, _FORE = 0.52, 0.56  # lengths of the segments
-_NEAREST = 2.9  # no centre of a solid is nearer to the camera, along the viewing axis
+_NEAREST = 3.0  # no centre of a solid is nearer to the camera, along the viewing axis
+_EDGE = 1.13  # how much larger a ball looks at the edge of an image than in its middle, at most
 _GRIP = 0.8  # the centre of a solid of scale 1 is so far past the hand
 _RADII = (0.085, 0.062, 0.048)  # of the post and the segments
 _GREYS = (150.0, 205.0, 232.0)
 _LAMP = (-0.45, -0.62, 1.0)
 _WALL, _STRIPE = 1.7, (0.12, 0.72)  # radius of the round wall; the heights of its stripe
 _RING = (1.12, 1.42)  # radii of the ring on the floor
-_SAMPLES = 3  # along each side of a pixel
+_SAMPLES, _STAGE_SAMPLES = 2, 4  # along each side of a pixel
 _SHADOW, _PENUMBRA = 0.5, 0.05  # the share of light that a shadow takes; the width of its edge
 
 
@@ -333,7 +334,7 @@ def _shadow(stage: _Stage, start: tuple[Tensor, Tensor], end: tuple[Tensor, Tens
 def _solid(look: _Look, rays: Rays, frame: Frame, lamp: Lamp, size: int) -> _Solid:
     """The solids of some images, in windows of equal size around their centres."""
     reach, scale = REACH[look.shape] * look.scale, size / (2.0 * _HALF_VIEW)
-    width = min(size, 2 * math.ceil(reach / (_NEAREST - reach) * scale) + 2)
+    width = min(size, 2 * math.ceil(_EDGE * reach / math.sqrt(_NEAREST**2 - reach**2) * scale) + 2)
     offset = frame.centre - rays.origin
     away = dot(offset, rays.ahead)
     column, row = dot(offset, rays.right) / away * scale, dot(offset, rays.up) / away * -scale
@@ -354,9 +355,9 @@ def _solid(look: _Look, rays: Rays, frame: Frame, lamp: Lamp, size: int) -> _Sol
     return _Solid(at.flatten(1), (count * (1.0 / _SAMPLES**2)).flatten(1), colour, white, depth)
 
 
-def _pooled(field: Tensor) -> Tensor:
+def _pooled(field: Tensor, count: int = _SAMPLES) -> Tensor:
     """The sum over the samples of each pixel, always in the same order."""
-    parts = [field[:, row::_SAMPLES, column::_SAMPLES] for row in range(_SAMPLES) for column in range(_SAMPLES)]
+    parts = [field[:, row::count, column::count] for row in range(count) for column in range(count)]
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -367,7 +368,7 @@ def _pooled(field: Tensor) -> Tensor:
 def _stages(elevations: tuple[float, ...], size: int, device: torch.device) -> tuple[_Stage, _Layer]:
     """The stage and the post, seen by each camera."""
     cameras = torch.arange(len(elevations))
-    fine = _SAMPLES * size
+    fine = _STAGE_SAMPLES * size
     across = _centres(fine, fine, torch.device("cpu"))
     rays, _ = _view(elevations, cameras, across[None, None], -across[None, :, None])
     unit_vectors = torch.eye(3)[:, :, None].expand(3, 3, len(elevations))
@@ -388,7 +389,7 @@ def _stages(elevations: tuple[float, ...], size: int, device: torch.device) -> t
     weight = light * (ring * 0.72 + stripe * 0.9)
     grey = light * torch.where(on_floor, 92.0, 34.0) * ~(ring | stripe)
     fields = (grey, weight, on_floor.float(), x, y, far)
-    stage = _Stage(*(_pooled(field) / _SAMPLES**2 for field in fields))
+    stage = _Stage(*(_pooled(field, _STAGE_SAMPLES) / _STAGE_SAMPLES**2 for field in fields))
     across = _centres(size, size, torch.device("cpu"))
     rays, lamp = _view(elevations, cameras, across[None, None], -across[None, :, None])
     foot, top = (torch.tensor([[0.0], [0.0], [height]]).expand(3, len(elevations)) for height in (0.0, _SHOULDER))

@@ -95,7 +95,9 @@ def published_for(labels: Mapping[str, Any], metric: str) -> list[Published]:
         if _normalise(metric) in map(_normalise, link.metrics):
             ours = {column: _our_label(link, column, labels) for column in link.columns}
             if _labels_suffice(link, ours, labels):
-                matches += _convert_all(link, (row for row in _rows_of(link) if _row_matches(row, ours)))
+                notes = [text for world, text in STAND_INS.items() if world in _datasets(link, labels).values()]
+                numbers = _convert_all(link, (row for row in _rows_of(link) if _row_matches(row, ours)))
+                matches += [replace(number, notes=(*number.notes, *notes)) for number in numbers]
     return matches
 
 
@@ -110,7 +112,7 @@ def published_words(labels: Mapping[str, Any], metric: str, column: str) -> tupl
     for link in LINKS:
         ours = {name: _our_label(link, name, labels) for name in link.columns}
         if _normalise(metric) in map(_normalise, link.metrics) and _labels_suffice(link, ours, labels):
-            matching = (row for row in published(link.table) if _row_matches(link, row, ours))
+            matching = (row for row in _rows_of(link) if _row_matches(row, ours))
             found |= {str(row[column]): None for row in matching if row.get(column) is not None}
     return tuple(found)
 
@@ -150,11 +152,20 @@ def _protocol_differences(link: Link, labels: Mapping[str, Any], ours: Mapping[s
             notes.append(f"our {name.replace('_', ' ')}: {labels[name]}, the paper's: {theirs}")
     if labels.get("drawn_by") == "head":
         notes.append("a head draws our images from frozen codes; the paper's models predict by themselves")
-    for column, names in link.columns.items():
-        own = next((labels[name] for name in names if labels.get(name) is not None), None)
-        if column in ("dataset", "environment") and own is not None and _normalise(own) != _normalise(ours.get(column)):
-            notes.append(f"our {own} is {STAND_INS.get(str(own), f'a rendering of {ours[column]}')}")
+    for column, own in _datasets(link, labels).items():
+        if _normalise(own) != _normalise(ours.get(column)):
+            notes.append(STAND_INS.get(str(own), f"our {own} is a rendering of {ours[column]}"))
     return notes
+
+
+def _datasets(link: Link, labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Our label for each column that names a dataset."""
+    found = {
+        column: next((labels[name] for name in names if labels.get(name) is not None), None)
+        for column, names in link.columns.items()
+        if column in ("dataset", "environment", "scope")
+    }
+    return {column: own for column, own in found.items() if own is not None}
 
 
 def _labels_suffice(link: Link, ours: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:

@@ -153,7 +153,7 @@ ARM = Vocabulary(
         Factor("size", ("small", "large"), (0.17, 0.26)),
         Factor("camera height", ("top", "center", "bottom"), (42.0, 25.0, 8.0)),
         Factor("background", ("purple", "sea green", "salmon"), ((128, 60, 150), (46, 139, 110), (240, 128, 114))),
-        Factor("horizontal", tuple(range(40)), _spaced(-62.0, 62.0, 40)),
+        Factor("horizontal", tuple(range(40)), _spaced(-58.0, 58.0, 40)),
         Factor("vertical", tuple(range(40)), _spaced(-60.0, 40.0, 40)),
     ),
     background=Factor("background", ("stage",)),

@@ -56,6 +56,7 @@ _BETAS = (0.0, 1.0, 2.0, 3.0)  # Section 5.1
 _LATENTS = {"latents": 256, "likelihood": "gaussian"}
 _SMALL = {"ae": _LATENTS, "beta-tcvae": {**_LATENTS, "beta": 1.0}}
 _TINY = {"ae": {"latents": 64}, "beta-tcvae": {"latents": 64}, "slot-attention": {"slots": 7, "steps": 150}}
+_TINY["iodine"] = _TINY["slot-attention"]
 SIZES: Mapping[SizeName, Size] = {
     "paper": Size(1600, 128, 128, _TABLE_1, seeds=5, betas=_BETAS, checkpoints=10),
     "small": Size(
