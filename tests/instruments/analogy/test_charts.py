@@ -100,7 +100,7 @@ def test_published_numbers_are_of_finished_trainings(findings: list[Finding]) ->
 
 
 def test_a_training_without_kept_checkpoints_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = plan("ae", preset_name="tiny", world="coat", images=2, settings={"steps": 4, "batch": 2})
+    made = plan("ae", preset_name="tiny", world="coat", images=2, settings={"steps": 4, "batch": 2}, dry_run=False)
     model = TrainedModel(made, ResultFolder(tmp_path), kept=keep_some(4, 2))
     monkeypatch.setattr(TrainedModel, "module", lambda model: None)  # trained before, without keeping any
     assert [one.step for one in earlier_checkpoints(model)] == [2]
