@@ -110,7 +110,7 @@ def images_in(samples: dict[str, Array], *names: str) -> list[Array] | None:
 
 def shot(label: str, image: Array, alt: str, mark: Any = "", most: int = MOST_SIDE) -> Shot:
     """An image [3, H, W] as a picture of at most `most` pixels a side."""
-    return Shot(label, picture_of(image), alt, "", mark, most)
+    return Shot(label, picture_of(image), alt, mark=mark, most=most)
 
 
 def difference_picture(left: Array, right: Array) -> Bytes:
