@@ -68,7 +68,7 @@ SVIB_TINY = Preset(
     model={"decoder_width": 64, "decoder_blocks": 2, "dropout": 0.0},
 )
 
-GRIDS = ("dsprites", "rooms", "arm")
+GRIDS = ("dsprites", "rooms")
 VAE_PAPER = Preset(
     GRIDS[:1],
     64,
@@ -76,9 +76,9 @@ VAE_PAPER = Preset(
     "the default parameters of YannDubs/disentangling-vae, as in the paper of SNC and NK: 100 epochs",
     images=ALL,
 )
-VAE_PAPERS = (
-    VAE_PAPER,
-    replace(VAE_PAPER, data=("rooms",), recipe=replace(VAE_PAPER.recipe, steps=750_000)),
+VAE_PAPERS = (VAE_PAPER, replace(VAE_PAPER, data=GRIDS[1:], recipe=replace(VAE_PAPER.recipe, steps=750_000)))
+VAE_PAPERS_AND_ARM = (
+    *VAE_PAPERS,
     replace(
         VAE_PAPER,
         data=("arm",),
@@ -273,12 +273,12 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
     "ae": {
         "paper": tuple(
             replace(base, origin="the VAE recipe of the paper of SNC and NK, which has no plain autoencoder")
-            for base in VAE_PAPERS
+            for base in VAE_PAPERS_AND_ARM
         ),
         "small": (AE_SMALL,),
         "tiny": (AE_TINY,),
     },
-    "beta-vae": {"paper": VAE_PAPERS, "small": (VAE_SMALL,), "tiny": (VAE_TINY,)},
+    "beta-vae": {"paper": VAE_PAPERS_AND_ARM, "small": (VAE_SMALL,), "tiny": (VAE_TINY,)},
     "annealed-vae": {
         "paper": tuple(
             replace(
@@ -286,21 +286,21 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
                 origin="loss and recipe of YannDubs/disentangling-vae, 100 epochs as for the other VAEs; the capacity "
                 "rises over 100,000 steps as in disentanglement_lib",
             )
-            for base in VAE_PAPERS
+            for base in VAE_PAPERS_AND_ARM
         ),
         # 30,000 steps end at a capacity of 7.5 nats, when place and size are learned
         "small": (AE_SMALL,),
         "tiny": (VAE_TINY,),
     },
     "beta-tcvae": {
-        "paper": (*(_with(base, beta=6.0) for base in VAE_PAPERS), _with(COAT_VAE, beta=1.0)),
+        "paper": (*(_with(base, beta=6.0) for base in VAE_PAPERS_AND_ARM), _with(COAT_VAE, beta=1.0)),
         "small": (_with(VAE_SMALL, beta=6.0),),
         "tiny": (VAE_TINY,),
     },
     "factor-vae": {
         "paper": tuple(
             replace(_with(base, _DISCRIMINATED, gamma=6.0), origin=f"{base.origin}; the batch is doubled")
-            for base in VAE_PAPERS
+            for base in VAE_PAPERS_AND_ARM
         ),
         "small": (_with(VAE_SMALL, _DISCRIMINATED, gamma=6.0),),
         "tiny": (_with(VAE_TINY, {"betas": _DISCRIMINATED["betas"]}, discriminator_width=100),),
@@ -379,3 +379,13 @@ def preset(model: str, name: str, world: str | None = None) -> Preset:
         known = ", ".join(data for choice in choices[name] for data in choice.data)
         raise InputError(f"no paper trained {get(model).title} on {world}, only on {known}; choose another preset")
     return choices[name][0]
+
+
+def has_preset(model: str, name: PresetName, world: str) -> bool:
+    """Return whether `preset` has one for a world; `paper` exists only for worlds that a paper used.
+
+    >>> has_preset("beta-vae", "paper", "arm"), has_preset("moco", "paper", "arm"), has_preset("moco", "tiny", "arm")
+    (True, False, True)
+    """
+    choices = PRESETS[get(model).name].get(name, ())
+    return bool(choices) and (name != "paper" or any(world == data.split("/")[0] for c in choices for data in c.data))
