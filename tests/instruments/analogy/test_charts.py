@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from alebrije.instruments.analogy.charts import beta_charts, training_charts
+from alebrije.instruments.analogy.charts import beta_charts, score_charts, training_charts
+from alebrije.instruments.analogy.codes import VARIANTS
 from alebrije.instruments.analogy.tables import negatives_table, white_table
 from alebrije.instruments.analogy.trained import Checkpoint, earlier_checkpoints, keep_some
 from alebrije.instruments.analogy.verdict import decisive, last_checkpoints
@@ -27,6 +28,7 @@ def finding_of(folder: ResultFolder, scores: dict[str, float], **labels: Any) ->
     plan = {"model": labels["model"], "settings": settings, "recipe": {"steps": 300}, "size": 64, "world": "coat"}
     subject = {"plan": plan, **({"step": labels["step"]} if "step" in labels else {})}
     inputs = {"subject": subject, "corpus": labels["corpus"], "variant": labels.get("variant")}
+    inputs["train_set"] = labels["train_set"]
     values = {name: Value(score=score, details={"tests": TESTS}) for name, score in scores.items()}
     cell = Cell(study="analogy", labels=labels, inputs=inputs)
     folder.store.put(Result.done(cell, values, seconds=1.0))
@@ -58,6 +60,20 @@ def test_a_curve_ends_at_the_finished_training(findings: list[Finding]) -> None:
     assert {point.score.value for point in panels["drop"]["beta-tcvae: beta 1"]} == {0.9}
     for chart in charts:
         assert len(chart.figure().axes) == len(panels)
+
+
+def test_each_model_with_slots_has_a_chart_of_its_own(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path).ready()
+    for model in ("slot-attention", "iodine"):
+        for train_set in ("iid", "correlated"):
+            for variant in VARIANTS:
+                for step in ({"step": 100}, {}):
+                    labels = {"model": model, "train_set": train_set, "corpus": "occluded", "variant": variant, **step}
+                    finding_of(folder, {"coat": 0.5}, **labels)
+    charts = training_charts(read_findings(folder).of("analogy"))
+    assert {chart.name for chart in charts} == {"analogy-checkpoints-iodine", "analogy-checkpoints-slot-attention"}
+    for chart in charts:
+        assert {len(panel) for panel in chart.draw.args[0].values()} == {6}  # type: ignore[attr-defined]
 
 
 def test_the_sweep_shows_each_beta_once_and_the_published_tre(findings: list[Finding]) -> None:
@@ -106,3 +122,14 @@ def test_a_training_without_kept_checkpoints_says_so(tmp_path: Path, monkeypatch
     assert [one.step for one in earlier_checkpoints(model)] == [2]
     with pytest.raises(NotExaminedError, match="did not keep step 2; remove ae-"):
         Checkpoint(model, 2).encoder()
+
+
+def test_no_two_bars_share_a_name(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path).ready()
+    for train_set in ("iid", "correlated"):
+        for variant in VARIANTS:
+            labels = {"model": "slot-attention", "train_set": train_set, "corpus": "occluded", "variant": variant}
+            finding_of(folder, {"coat": 0.5}, **labels)
+    (chart,) = score_charts(read_findings(folder).of("analogy"))
+    names = [bar.name for bar in chart.draw.args[0]]  # type: ignore[attr-defined]
+    assert len(set(names)) == len(names) == 6

@@ -22,6 +22,7 @@ from alebrije.results.formats import visible
 
 _TITLES = {metric: f"COAT, {loss}" for metric, loss in LOSSES.items()}
 _P_HAT = "the share of cases in which the true D is nearer than the hard negative (p-hat; dotted: one half)"
+_BRIEF = {"no-duplicates+no-invisible": "no dup no inv", "no-duplicates": "no dup"}  # as in Table 2
 _Lines = dict[str, list[Point]]
 
 
@@ -31,7 +32,7 @@ def score_charts(findings: Sequence[Finding]) -> list[Chart]:
     labels = varied(last, "train_set", "variant", "beta", "step")
     for metric, title in _TITLES.items():
         drawn = sections.score_bars(
-            last, [metric], lambda finding, _: (short(titled(finding, *labels), 34), str(finding.get("corpus", "")))
+            last, [metric], lambda finding, _: (_line_name(finding, labels), str(finding.get("corpus", "")))
         )
         if drawn:
             words = f"{title}, by model and corpus. 1 is perfect, 0 is chance; whiskers are 95 % intervals."
@@ -41,26 +42,48 @@ def score_charts(findings: Sequence[Finding]) -> list[Chart]:
 
 
 def training_charts(findings: Sequence[Finding]) -> list[Chart]:
-    """Both scores and p-hat of every negative over the checkpoints of each training that has several."""
-    stepped = [(f, step) for f in findings if f.get("corpus") == "occluded" and (step := _step(f)) is not None]
+    """Both scores and p-hat of every negative over the checkpoints of each training that has several.
+
+    Models without slots share a chart, as in the paper; each model with slots has its own.
+    """
     alike: dict[tuple[object, ...], list[tuple[Finding, float]]] = {}
-    for finding, step in stepped:
-        alike.setdefault(_but_the_step(finding), []).append((finding, step))
-    runs = [own for own in alike.values() if len({step for _, step in own}) > 1][: sections.MOST_LINES]
-    labels = varied([own[0][0] for own in runs], "train_set", "variant", "beta")
-    named = {short(titled(own[0][0], *labels), 34): own for own in runs}
+    for finding in findings:
+        if finding.get("corpus") == "occluded" and (step := _step(finding)) is not None:
+            alike.setdefault(_but_the_step(finding), []).append((finding, step))
+    families: dict[str, list[list[tuple[Finding, float]]]] = {}
+    for own in alike.values():
+        if len({step for _, step in own}) > 1:
+            families.setdefault(own[0][0].model if own[0][0].get("variant") else "", []).append(own)
     charts = []
-    for metric, title in _TITLES.items():
-        panels: dict[str, _Lines] = {title: _lines(named, lambda finding, metric=metric: finding.known(metric))}
-        panels |= _p_hat_panels(named, metric)
-        panels = {name: panel for name, panel in panels.items() if panel}
-        if not panels:
-            continue
-        words = f"{title}, and {_P_HAT}, over the steps of training, under occlusion (Figures A5 to A17)."
-        draw = partial(line_panels, panels, "training steps", references=_levels(panels, title))
-        name = "checkpoints" if metric == "coat" else f"checkpoints-{metric}"
-        charts.append(Chart(slug("analogy", name), f"{title}, over training", words, draw))
-    return charts
+    for family, runs in families.items():
+        shown = runs[: sections.MOST_LINES]
+        labels = varied([own[0][0] for own in shown], "train_set", "variant", "beta")
+        named = {_line_name(own[0][0], labels, family): own for own in shown}
+        left = f" {len(runs) - len(shown)} more trainings are not drawn." if len(runs) > len(shown) else ""
+        charts += [_training_chart(named, metric, family, left) for metric in _TITLES]
+    return [chart for chart in charts if chart is not None]
+
+
+def _line_name(finding: Finding, labels: Sequence[str], family: str = "") -> str:
+    """The labels of a training, after the model where a chart has several; variants in the paper's short words."""
+    name = titled(finding, *labels)
+    for long, brief in _BRIEF.items():
+        name = name.replace(long, brief)
+    return short(name.removeprefix(f"{short(finding.model, 60)}: ") if family else name, 42)
+
+
+def _training_chart(
+    named: Mapping[str, Sequence[tuple[Finding, float]]], metric: str, family: str, left: str
+) -> Chart | None:
+    title = _TITLES[metric]
+    panels = {title: _lines(named, partial(_known, metric)), **_p_hat_panels(named, metric)}
+    panels = {name: panel for name, panel in panels.items() if panel}
+    if not panels:
+        return None
+    words = f"{title}, and {_P_HAT}, over the steps of training, under occlusion (Figures A5 to A17).{left}"
+    draw = partial(line_panels, panels, "training steps", references=_levels(panels, title))
+    name = slug("analogy", "checkpoints", *([] if metric == "coat" else [metric]), *([family] if family else []))
+    return Chart(name, f"{title}, over training{f': {short(family, 40)}' if family else ''}", words, draw)
 
 
 def beta_charts(findings: Sequence[Finding]) -> list[Chart]:
