@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from alebrije.errors import InputError
 from alebrije.metrics import adjusted_rand_index, labels_from_masks
+from alebrije.models.catalog import build
 from alebrije.models.learner import Learner
 from alebrije.models.slot_attention import (
     BoQsaAutoencoder,
@@ -445,3 +446,14 @@ def test_bo_qsa_finds_two_squares_and_their_background() -> None:
     whole, foreground = learn_two_squares(model, lr=4e-3, steps=3000, decay=1000, batch=8)
     assert whole > 0.9
     assert foreground > 0.9
+
+
+@pytest.mark.parametrize("name", ["slot-attention", "iodine"])
+def test_the_images_of_slots_in_their_masks_are_the_decoded_image(name: str) -> None:
+    model = build(name, size=64, slots=3).eval()
+    slots = model(torch.rand(2, 3, 64, 64)).slots
+    with torch.no_grad():
+        images, masks = model.decode_slots(slots)
+        assert (images.shape, masks.shape) == ((2, 3, 3, 64, 64), (2, 3, 64, 64))
+        torch.testing.assert_close(masks.sum(1), torch.ones(2, 64, 64))
+        torch.testing.assert_close((images * masks[:, :, None]).sum(1), model.decode(slots))

@@ -268,6 +268,11 @@ class IODINE(nn.Module):
         means, logits, _ = self.components(slots)
         return self.unsigned((means.float() * logits.float().softmax(1)).sum(1))
 
+    def decode_slots(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """Decode slots [B, K, D] to the image of each [B, K, 3, S, S] and its mask [B, K, S, S]."""
+        means, logits, _ = self.components(slots)
+        return self.unsigned(means.float()), logits.float().softmax(1).squeeze(2)
+
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
         """Return the loss of the variant, and the negative log likelihood and KL of the last evaluation in nats."""
         return self.loss_by(self.refined, self.bound, batch)

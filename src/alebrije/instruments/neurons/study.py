@@ -33,7 +33,6 @@ from alebrije.studies.model import Model, TrainedModel
 from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
-from alebrije.train.presets import has_preset
 
 PROTOCOL = 1  # raised when values change for a reason that no other version records
 _REFERENCE_PIXELS = 16  # side of the image that the reference `pixels` uses as its code: 768 neurons
@@ -114,8 +113,6 @@ def _trained(folder: ResultFolder, request: Request, corpus: Corpus, name: str) 
         if request.models:
             raise InputError(f"{record.name} cannot be trained on images of a file; train it elsewhere and pass a spec")
         return
-    if not request.models and corpus.world == "arm" and not has_preset(record.name, request.size, corpus.world):
-        return  # no paper says how it is trained there
     for seed in request.training_seeds(size.seeds):
         made = plan(name, preset_name=request.size, world=corpus.world, seed=seed, images=size.training_images)
         if size.single_training and corpus.has_pairs:
