@@ -147,7 +147,7 @@ def test_results_do_not_depend_on_the_number_of_processes_and_threads(tmp_path: 
     finally:
         torch.set_num_threads(before)
     assert found[0] == found[1] == found[2]
-    assert len(found[0]) == 2
+    assert len(found[0]) == 4  # a cell and a summary of each model
 
 
 class TestSummaryCells:
