@@ -165,6 +165,8 @@ def main() -> None:
     cores = f"{platform.machine()}, {torch.get_num_threads()} threads"
     machine = torch.cuda.get_device_name() if device == "cuda" else cores
     report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__}
+    if against := found.get(device, {}).get("against"):  # from against.py
+        report["against"] = against
     found[device] = report
     stages: dict[str, Callable[[], Any]] = {"clevr": lambda: solid(device), "others": lambda: others(device)}
     if device == "cuda":

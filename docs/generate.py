@@ -197,6 +197,15 @@ def _device(stored: dict[str, Any]) -> str:
     return "H200" if "H200" in stored["machine"] else "CPU"
 
 
+def rendering_against() -> str:
+    """How many times as fast the renderer is on a CPU as an earlier version."""
+    rows = [
+        (e["world"], e["threads"], f"{e['cpu']:.1f}", f"{e['wall']:.1f}")
+        for e in benchmark("worlds")["cpu"]["against"]["worlds"]
+    ]
+    return table(("world", "threads", "CPU time", "wall time"), rows)
+
+
 def small_batches() -> str:
     """Speed of the ray tracer on the GPU in smaller batches."""
     rows = [
@@ -345,6 +354,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "metric speed": metric_speed,
     "metric seconds": metric_seconds,
     "world speed": world_speed,
+    "rendering against": rendering_against,
     "small batches": small_batches,
     "first images": first_images,
     "training speed": training_speed,

@@ -1,4 +1,4 @@
-"""Render scenes to images and masks, in plain torch on any device, and 3D worlds faster on a GPU."""
+"""Render scenes to images and masks, in plain torch on any device, and 3D worlds faster by compiled code."""
 
 from alebrije.render.arm import arm_factors, render_arm
 from alebrije.render.dsprites import dsprites_factors, dsprites_images, render_dsprites

@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor
 
+from alebrije.render.compiling import is_compiled
 from alebrije.render.fusing import fused
 from alebrije.render.light import HARD, Lighting, irradiance, light_visibility
 from alebrije.render.stage import Stage
@@ -50,8 +51,12 @@ def light_from_objects(stage: Stage, light: Lighting, point: Tensor, colour: Ten
 
     `colour` [3, instances] is the albedo of the objects.
     """
-    received, hidden = torch.zeros_like(point), torch.zeros_like(point[0])
     sides, present = side_irradiance(stage, light), stage.reach > 0
+    if is_compiled(stage.device):
+        from alebrije.render import cpu_tracer
+
+        return cpu_tracer.light_from_objects(stage, colour, sides, point)
+    received, hidden = torch.zeros_like(point), torch.zeros_like(point[0])
     for item in range(stage.objects):
         items = slice(item, None, stage.objects)
         centre, size = stage.centre[:, items], stage.size[items] * present[items]

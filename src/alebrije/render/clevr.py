@@ -10,6 +10,7 @@ from torch import Tensor
 
 from alebrije.render.bounce import backdrop_light, ground_radiance, light_from_ground, light_from_objects
 from alebrije.render.brdf import beckmann, fresnel, ggx, velvet
+from alebrije.render.compiling import is_compiled
 from alebrije.render.fragments import Fragments
 from alebrije.render.fusing import fused
 from alebrije.render.light import CLEVR_LIGHT, HARD, Lighting, incident_light, irradiance, light_visibility, tinted
@@ -38,7 +39,12 @@ class ClevrShader:
         stage = self.stage
         received, hidden = light_from_objects(stage, self.light, point, self.colour)
         lit = light_visibility(stage, self.light, None, point)
-        return plain_ground_radiance(self.light, stage.lamps, point, lit, received, hidden, self.albedo)
+        given = (self.light, stage.lamps, point, lit, received, hidden, self.albedo)
+        if is_compiled(stage.device):
+            from alebrije.render import cpu_tracer
+
+            return cpu_tracer.plain_ground_radiance(*given)
+        return plain_ground_radiance(*given)
 
     def objects(self, fragments: Fragments) -> Tensor:
         """Radiance of the fragments of objects. [3, M]"""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from alebrije.render.bounce import light_from_objects
 from alebrije.render.brdf import ggx
+from alebrije.render.compiling import is_compiled
 from alebrije.render.fragments import Fragments, subpixel_offsets
 from alebrije.render.fusing import fused
 from alebrije.render.library import shape_named
@@ -118,6 +119,11 @@ class ClevrtexShader:
     def _object_surface(self, instance: Tensor, around: Tensor, normal: Tensor) -> SurfaceSamples:
         """The surface of objects at samples [3, R, M]."""
         stage, count = self.stage, around.shape[1]
+        if is_compiled(stage.device):
+            from alebrije.render import cpu_tracer
+
+            uv, along = cpu_tracer.object_coordinates(stage, instance, around, normal)
+            return _surface_samples(self.material[instance].repeat(count), uv, normal, along, count)
         owner, point = instance.repeat(count), around.reshape(3, -1)
         local = stage.point_to_object(owner, point)
         local_normal = unit(stage.direction_to_object(instance, normal)).repeat(1, count)
@@ -131,6 +137,11 @@ class ClevrtexShader:
     def _ground_surface(self, scene: Tensor, around: Tensor, normal: Tensor) -> SurfaceSamples:
         """The surface of the ground at samples [3, R, M]."""
         count = around.shape[1]
+        if is_compiled(self.stage.device):
+            from alebrije.render import cpu_tracer
+
+            uv, along = cpu_tracer.ground_coordinates(around, normal)
+            return _surface_samples(self.floor[scene].repeat(count), uv, normal, along, count)
         uv, along, _ = texture_coordinates("ground", around.reshape(3, -1).T, normal.repeat(1, count).T)
         return _surface_samples(self.floor[scene].repeat(count), uv, normal, along.T, count)
 
@@ -151,7 +162,12 @@ class ClevrtexShader:
         else:
             gloss = torch.zeros_like(received)
         parts = (samples.albedo, samples.specular, samples.alpha, samples.normal, samples.opacity)
-        return sample_radiance(self.light, self.stage.lamps, scene, point, normal, view, lit, received, gloss, *parts)
+        given = (self.light, self.stage.lamps, scene, point, normal, view, lit, received, gloss, *parts)
+        if is_compiled(self.stage.device):
+            from alebrije.render import cpu_tracer
+
+            return cpu_tracer.sample_radiance(*given)
+        return sample_radiance(*given)
 
     def _mean_albedo(self, scene: Tensor) -> Tensor:
         """Mean albedo of the ground. [3, M]"""
@@ -228,6 +244,14 @@ class ClevrtexShader:
 
 
 def _surface_samples(material: Tensor, uv: Tensor, normal: Tensor, along: Tensor, count: int) -> SurfaceSamples:
+    if is_compiled(uv.device):
+        from alebrije.render import cpu_tracer
+
+        found = cpu_tracer.surface_samples(material, uv, normal, along)
+        if found is not None:
+            albedo, specular, bumped = (part.reshape(3, count, -1) for part in found[:3])
+            alpha, opacity = (part.reshape(count, -1) for part in found[3:])
+            return SurfaceSamples(albedo, specular, alpha, bumped, opacity)
     straight = normal.repeat(1, count)
     across = cross(straight, along)
     flat = surface(material, uv, straight.T, along.T, across.T)

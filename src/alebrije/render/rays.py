@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from alebrije.render.compiling import is_compiled
 from alebrije.render.library import shape_named
 from alebrije.render.stage import HALF_WIDTH, Stage
 from alebrije.render.vectors import dot
@@ -74,6 +75,10 @@ def view_rays(stage: Stage, scene: Tensor, column: Tensor, row: Tensor, size: in
 
 def intersect(stage: Stage, instance: Tensor, point: Tensor, direction: Tensor) -> Tensor:
     """Distance along each ray at which it hits its instance, infinite if it misses. [M]"""
+    if is_compiled(stage.device):
+        from alebrije.render import cpu_tracer
+
+        return cpu_tracer.intersect(stage, instance, point, direction)
     distance = torch.full((len(instance),), math.inf, device=stage.device)
     for name, rows in stage.by_shape(instance):
         owner = instance[rows]
@@ -86,6 +91,10 @@ def intersect(stage: Stage, instance: Tensor, point: Tensor, direction: Tensor) 
 
 def surface_normals(stage: Stage, instance: Tensor, point: Tensor) -> Tensor:
     """Outward unit normals at points [3, M] on the surfaces of instances. [3, M]"""
+    if is_compiled(stage.device):
+        from alebrije.render import cpu_tracer
+
+        return cpu_tracer.surface_normals(stage, instance, point)
     normal = torch.empty_like(point)
     for name, rows in stage.by_shape(instance):
         owner = instance[rows]
@@ -101,6 +110,10 @@ def nearest_hit(
 
     `own` [M] is the object that a ray starts from; a convex one cannot be hit by its own rays. Directions are unit.
     """
+    if is_compiled(stage.device):
+        from alebrije.render import cpu_tracer
+
+        return cpu_tracer.nearest_hit(stage, scene, point, direction, own)
     best = torch.full((len(scene),), math.inf, device=stage.device)
     hit = torch.zeros_like(scene)
     for item in range(stage.objects):

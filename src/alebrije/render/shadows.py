@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from alebrije.render.compiling import is_compiled
 from alebrije.render.fusing import fused
 from alebrije.render.library import shape_named
 from alebrije.render.stage import Stage
@@ -23,6 +24,10 @@ def unshadowed_share(
     lamp; the sun is a point and needs one. `own` [M] is the object that each point lies on; a convex one never shades
     its lit side. Where several objects shade a point, their transmittances are multiplied.
     """
+    if is_compiled(stage.device):
+        from alebrije.render import cpu_tracer
+
+        return cpu_tracer.unshadowed_share(stage, scene, point, lamp_points, sun, own)
     points, per_scene = point.reshape(3, -1), point[0, 0].numel()
     lit = torch.ones((len(stage.lamps) + 1) * points.shape[1], device=stage.device)
     for item in range(stage.objects):

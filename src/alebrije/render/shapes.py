@@ -28,6 +28,20 @@ SAMPLES, HALVINGS = 48, 5  # samples and bisections for the few rays that are st
 CLOSE = 1e-3  # a ray this close to the surface, in half-sizes, has hit it: a sixtieth of a pixel
 
 
+@dataclass(frozen=True)
+class Formula:
+    """A distance or a hull, with the name of its form and the numbers in it, which compiled code needs."""
+
+    function: Callable[..., Any]
+    form: str
+    numbers: tuple[float, ...] = ()
+    faces: tuple[tuple[float, ...], ...] = ()
+
+    def __call__(self, *vectors: Any) -> Any:
+        """Apply it to points, or to origins and directions."""
+        return self.function(*vectors)
+
+
 def _length(*parts: Tensor) -> Tensor:
     total = parts[0] * parts[0]
     for part in parts[1:]:
@@ -49,7 +63,7 @@ def cube_distance(half: float, radius: float) -> Distance:
         inside = torch.maximum(torch.maximum(x, y), z).clamp_max(0.0)
         return _length(x.clamp_min(0.0), y.clamp_min(0.0), z.clamp_min(0.0)) + inside - radius
 
-    return distance
+    return Formula(distance, "box", (half - radius, radius))
 
 
 def cylinder_distance(width: float, height: float, radius: float) -> Distance:
@@ -59,7 +73,7 @@ def cylinder_distance(width: float, height: float, radius: float) -> Distance:
         x, y, z = point
         return _rounded(_length(x, y) - (width - radius), z.abs() - (height - radius), radius)
 
-    return distance
+    return Formula(distance, "tube", (width - radius, height - radius, radius))
 
 
 def sphere_distance(point: Tensor) -> Tensor:
@@ -84,7 +98,7 @@ def cone_distance(width: float, bottom: float, top: float, rim: float, tip: floa
         corner = (side * side + under * under + (2.0 * up) * side * under).clamp_min(0.0).sqrt() / across
         return torch.where(beyond > 0.0, corner, torch.maximum(side, under)) - rim
 
-    return distance
+    return Formula(distance, "cone", (ball, tip, across, up, top, rim, bottom + rim, 2.0 * up))
 
 
 def torus_distance(ring: float, wide: float, high: float, centre: float) -> Distance:
@@ -96,7 +110,7 @@ def torus_distance(ring: float, wide: float, high: float, centre: float) -> Dist
         out = _length(a, b)
         return out * (out - 1.0) / _length(a / wide, b / high).clamp_min(1e-6)
 
-    return distance
+    return Formula(distance, "ring", (ring, wide, high, centre))
 
 
 def polyhedron_distance(normals: tuple[tuple[float, ...], ...], inner: float, centre: float) -> Distance:
@@ -109,7 +123,7 @@ def polyhedron_distance(normals: tuple[tuple[float, ...], ...], inner: float, ce
             outermost = torch.maximum(outermost, x * a + y * b + z * c)
         return outermost - inner
 
-    return distance
+    return Formula(distance, "solid", (inner, centre), normals)
 
 
 def sphere_hull(radius: float) -> Hull:
@@ -123,7 +137,7 @@ def sphere_hull(radius: float) -> Hull:
         missed = root < 0.0
         return ((-b - half) / a).masked_fill(missed, math.inf), ((-b + half) / a).masked_fill(missed, -math.inf)
 
-    return hull
+    return Formula(hull, "ball", (radius * radius,))
 
 
 def box_hull(low: tuple[float, float, float], high: tuple[float, float, float]) -> Hull:
@@ -140,7 +154,7 @@ def box_hull(low: tuple[float, float, float], high: tuple[float, float, float]) 
         missed = ~(entry <= leave)
         return entry.masked_fill(missed, math.inf), leave.masked_fill(missed, -math.inf)
 
-    return hull
+    return Formula(hull, "box", (*low, *high))
 
 
 def tube_hull(width: float, low: float, high: float) -> Hull:
@@ -159,7 +173,7 @@ def tube_hull(width: float, low: float, high: float) -> Hull:
         missed = (root < 0.0) | ~(entry <= leave)
         return entry.masked_fill(missed, math.inf), leave.masked_fill(missed, -math.inf)
 
-    return hull
+    return Formula(hull, "tube", (width * width, low, high))
 
 
 def polyhedron_hull(normals: tuple[tuple[float, ...], ...], inner: float, centre: float) -> Hull:
@@ -179,7 +193,7 @@ def polyhedron_hull(normals: tuple[tuple[float, ...], ...], inner: float, centre
         missed = ~(entry <= leave)
         return entry.masked_fill(missed, math.inf), leave.masked_fill(missed, -math.inf)
 
-    return hull
+    return Formula(hull, "solid", (inner, centre), normals)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +16,10 @@ from alebrije.suggest import did_you_mean
 Unwrapped = tuple[Tensor, Tensor, Tensor]
 
 # Direction of u on the ground of the released images, 25.3 degrees off the x axis, and the side of one tile.
-_GROUND_U = (0.9041, -0.4274, 0.0)
-_GROUND_TILE = 37.4
+GROUND_U = (0.9041, -0.4274, 0.0)
+GROUND_TILE = 37.4
+# Direction across the courses of the icosahedron.
+SLANT = (-0.35, -0.25, 1.0)
 # Radius and height of the ring inside the torus, and the half-axes of its tube.
 _TORUS_RING, _TORUS_HEIGHT, _TORUS_WIDE, _TORUS_HIGH = 0.62, -0.515, 0.43, 0.545
 
@@ -42,41 +45,43 @@ def _with_tangents(uv: Tensor, along_u: Tensor, normal: Tensor) -> Unwrapped:
     return uv, tangent_u, torch.linalg.cross(normal, tangent_u)
 
 
-def _cylindrical(point: Tensor, normal: Tensor, v: Tensor) -> Unwrapped:
-    """u runs once around the z axis."""
+def around_the_axis(shape: str, point: Tensor) -> Tensor:
+    """Coordinates uv [M, 2] of a round shape; u runs once around the z axis."""
+    return torch.stack((torch.atan2(point[:, 1], point[:, 0]) / (2 * math.pi) + 0.5, ROUND[shape](point)), -1)
+
+
+def _cylindrical(shape: str, point: Tensor, normal: Tensor) -> Unwrapped:
     x, y, _ = point.unbind(-1)
-    u = torch.atan2(y, x) / (2 * math.pi) + 0.5
     east = torch.stack((-y, x, torch.zeros_like(x)), -1)
     # East is undefined on the axis, so use any direction.
     east = torch.where(torch.hypot(x, y)[:, None] < 1e-6, torch.tensor([1.0, 0.0, 0.0], device=x.device), east)
-    return _with_tangents(torch.stack((u, v), -1), east, normal)
+    return _with_tangents(around_the_axis(shape, point), east, normal)
 
 
-def _sphere(point: Tensor, normal: Tensor) -> Unwrapped:
-    latitude = torch.atan2(point[:, 2], torch.hypot(point[:, 0], point[:, 1]))
-    return _cylindrical(point, normal, latitude / math.pi + 0.5)
+def _sphere(point: Tensor) -> Tensor:
+    return torch.atan2(point[:, 2], torch.hypot(point[:, 0], point[:, 1])) / math.pi + 0.5
 
 
-def _cylinder(point: Tensor, normal: Tensor) -> Unwrapped:
+def _cylinder(point: Tensor) -> Tensor:
     """v runs up the side, then to the middle of the top."""
     inward = (1 - torch.hypot(point[:, 0], point[:, 1])) * torch.sign(point[:, 2])
-    return _cylindrical(point, normal, 0.2575 * (point[:, 2] + 1 + inward))
+    return 0.2575 * (point[:, 2] + 1 + inward)
 
 
-def _cone(point: Tensor, normal: Tensor) -> Unwrapped:
-    return _cylindrical(point, normal, 0.326 * (point[:, 2] + 1))
+def _cone(point: Tensor) -> Tensor:
+    return 0.326 * (point[:, 2] + 1)
 
 
-def _teapot(point: Tensor, normal: Tensor) -> Unwrapped:
+def _teapot(point: Tensor) -> Tensor:
     """v runs up the belly, then inwards over the lid."""
-    return _cylindrical(point, normal, 0.26 * (point[:, 2] + 1 - 0.7 * torch.hypot(point[:, 0], point[:, 1])))
+    return 0.26 * (point[:, 2] + 1 - 0.7 * torch.hypot(point[:, 0], point[:, 1]))
 
 
-def _torus(point: Tensor, normal: Tensor) -> Unwrapped:
+def _torus(point: Tensor) -> Tensor:
     """u runs around the axis and v around the tube, with the seam inside the hole."""
     outwards = (torch.hypot(point[:, 0], point[:, 1]) - _TORUS_RING) / _TORUS_WIDE
     upwards = (point[:, 2] - _TORUS_HEIGHT) / _TORUS_HIGH
-    return _cylindrical(point, normal, torch.atan2(upwards, outwards) / (4 * math.pi) + 0.25)
+    return torch.atan2(upwards, outwards) / (4 * math.pi) + 0.25
 
 
 def _planar(point: Tensor, normal: Tensor, along_u: Tensor, along_v: Tensor, tiles_per_length: float) -> Unwrapped:
@@ -109,18 +114,18 @@ def _monkey(point: Tensor, normal: Tensor) -> Unwrapped:
 
 def _icosahedron(point: Tensor, normal: Tensor) -> Unwrapped:
     """Each face separately. Courses are slanted, as in the released images."""
-    slant = F.normalize(normal.new_tensor([[-0.35, -0.25, 1.0]]).expand_as(normal), dim=-1)
+    slant = F.normalize(normal.new_tensor([SLANT]).expand_as(normal), dim=-1)
     along_u = F.normalize(torch.linalg.cross(slant, normal), dim=-1)
     return _planar(point, normal, along_u, torch.linalg.cross(normal, along_u), 0.173)
 
 
 def _ground(point: Tensor, normal: Tensor) -> Unwrapped:
     """The floor and the backdrop that curves up from it towards smaller u; height counts as distance."""
-    along_u = normal.new_tensor(_GROUND_U).expand_as(normal)
+    along_u = normal.new_tensor(GROUND_U).expand_as(normal)
     along_v = torch.linalg.cross(_axis(normal, 2), along_u)
     u = (point * along_u).sum(-1) - point[:, 2]
     v = (point * along_v).sum(-1)
-    uv = torch.stack((u, v), -1) / _GROUND_TILE + 0.5
+    uv = torch.stack((u, v), -1) / GROUND_TILE + 0.5
     return _with_tangents(uv, torch.linalg.cross(along_v, normal), normal)
 
 
@@ -128,14 +133,17 @@ def _axis(like: Tensor, index: int) -> Tensor:
     return F.one_hot(torch.tensor(index, device=like.device), 3).to(like.dtype).expand_as(like)
 
 
-_UNWRAPPINGS: dict[str, Callable[[Tensor, Tensor], Unwrapped]] = {
+ROUND: dict[str, Callable[[Tensor], Tensor]] = {  # v of the shapes that are unwrapped around their axis
     "cone": _cone,
-    "cube": _cube,
     "cylinder": _cylinder,
-    "monkey": _monkey,
-    "icosahedron": _icosahedron,
     "teapot": _teapot,
     "sphere": _sphere,
     "torus": _torus,
+}
+_UNWRAPPINGS: dict[str, Callable[[Tensor, Tensor], Unwrapped]] = {
+    **{shape: partial(_cylindrical, shape) for shape in ROUND},
+    "cube": _cube,
+    "monkey": _monkey,
+    "icosahedron": _icosahedron,
     "ground": _ground,
 }
