@@ -44,7 +44,7 @@ def test_every_record_is_complete(name: str) -> None:
     assert re.search(r"\d{4}", instrument.cites)
     assert instrument.question.endswith("?")
     assert len(set(map(str.lower, instrument.metrics))) == len(instrument.metrics)
-    assert set(instrument.options) <= {"rules", "alphas"}
+    assert set(instrument.options) <= {"rules", "alphas", "betas"}
 
 
 @pytest.mark.parametrize("path", GENERAL, ids=lambda path: str(path.relative_to(SOURCE)))

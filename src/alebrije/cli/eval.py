@@ -37,7 +37,8 @@ class Eval:
     """Worlds to test on, for instruments with several; by default those of the size. data:FOLDER are images of your
     own, with masks for grouping and a table of attributes for neurons."""
     rules: tuple[str, ...] = ()
-    """For imagination: rules such as S-A and M-NA, or `analysis` for sixteen; by default those of the size."""
+    """For imagination: rules such as S-A and M-NA, or `analysis` for the sixteen rules of SVIB's
+    analysis; by default those of the size."""
     alphas: tuple[float, ...] = ()
     """For imagination: shares of the non-core combinations that training shows; by default those of the size."""
     name: str | None = None

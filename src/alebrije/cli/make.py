@@ -48,7 +48,8 @@ class Make:
     """For tasks: the combinations of training (default), of the test, all combinations (omni), or all three splits in
     one folder each (all)."""
     compile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Render the 3D worlds through torch.compile: minutes to start, then faster. No effect on a GPU with Triton."""
+    """Render the 3D worlds through torch.compile where they are plain torch: minutes to start, then faster. Not needed
+    on a CPU or on a GPU with Triton."""
 
     def run(self) -> None:
         """Render what is missing and print the speed."""

@@ -17,7 +17,7 @@ _MOST_SHOWN = 200  # rows that people can still look through on one sheet
 
 @dataclass(frozen=True)
 class Show:
-    """Make a contact sheet, as a PNG and a web page, with images, masks and their factors in words."""
+    """Make a contact sheet, as a PNG and a web page, with images, masks and factors in words; videos play there."""
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|WORLD/RULE|analogies|DIR")]
     """A world, a task such as clevr/M-NA, `analogies`, or a folder with an image cache or SVIB episodes. Write

@@ -38,9 +38,9 @@ class Study:
     metrics: tuple[str, ...] = ()
     """Compute only these values."""
     worlds: tuple[str, ...] = ()
-    """Worlds to test on; by default those of the size."""
+    """Worlds to test on, or for analogy to train on (coat, coat-correlated); by default those of the size."""
     rules: tuple[str, ...] = ()
-    """For imagination: rules such as S-A and M-NA, or `analysis` for the sixteen of its rule analysis."""
+    """For imagination: rules such as S-A and M-NA, or `analysis` for the sixteen rules of SVIB's analysis."""
     alphas: tuple[float, ...] = ()
     """For imagination: shares of the non-core combinations that training shows."""
     betas: tuple[float, ...] = ()

@@ -52,7 +52,8 @@ class Train:
     """Changes to the preset, as name=value: settings of the model or of the recipe, such as steps=20000, lr=3e-4 or
     slots=11. Give several at once, or repeat --set."""
     images: int | None = None
-    """How many images to render beforehand and keep on the device; 0 renders new images throughout the training."""
+    """How many images to render beforehand and keep on the device; 0 renders new images throughout the training. With
+    --data: how many of its images to use (default: all)."""
     seed: int = 0
     """Seed of the weights, the data and the noise."""
     device: Device = "auto"

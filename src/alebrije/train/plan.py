@@ -97,7 +97,7 @@ class Plan:
                 raise InputError(f"{self.record.title} learns from labels, and {self.world} has no table of attributes")
             return Labels.parse(text, data.names, data.counts)
         if isinstance(data, Task) or data.whole is None:
-            raise InputError(f"{self.record.title} learns from labels of one object, as in dsprites and rooms")
+            raise InputError(f"{self.record.title} learns from labels of one object, as in dsprites, rooms and arm")
         return Labels.parse(text, data.vocabulary.names, data.vocabulary.counts)
 
     def world_or_task(self) -> World | Task | ImageFile:

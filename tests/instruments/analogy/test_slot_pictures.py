@@ -87,6 +87,28 @@ def test_nothing_is_kept_without_slots_or_a_decoder_of_slots(codes: dict[str, Te
     assert slot_arrays(model, vectors, vectors, 0) == {}
 
 
+class OddDecoder(Stripes):
+    """`decode_slots` of another form than ours."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def decode_slots(self, slots: Tensor) -> tuple[Tensor, Tensor]:
+        images, masks = super().decode_slots(slots)
+        if self.kind == "fails":
+            raise ValueError("no slots today")
+        if self.kind == "one tensor":
+            return images  # type: ignore[return-value]
+        return (images, masks[:, :, None]) if self.kind == "masks with a channel" else (images, masks[:, :2])
+
+
+@pytest.mark.parametrize("kind", ["fails", "one tensor", "too few masks", "masks with a channel"])
+def test_a_decoder_of_another_form_costs_no_score(kind: str, codes: dict[str, Tensor]) -> None:
+    found = slot_arrays(LoadedModel(adapters.load(OddDecoder(kind))), codes, codes, 0)
+    assert bool(found) == (kind == "masks with a channel")
+
+
 def test_incomplete_samples_show_nothing(model: Model, codes: dict[str, Tensor]) -> None:
     scenes = {role: np.zeros((1, 3, SIDE, SIDE), np.uint8) for role in "abcd"}
     whole = {name: np.asarray(value) for name, value in slot_arrays(model, codes, codes, 0).items()} | scenes

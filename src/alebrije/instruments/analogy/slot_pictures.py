@@ -66,16 +66,26 @@ def nearest_cosines(slots: Tensor) -> Tensor:
 
 
 def _decode_slots(model: Model, slots: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The image [B, K, 3, S, S] in 0..1 and the mask [B, K, S, S] of each slot, by a model that has `decode_slots`."""
+    """The image [B, K, 3, S, S] in 0..1 and the mask [B, K, S, S] of each slot, by a model that has `decode_slots`.
+
+    None if it has none, or if the method fails or gives something else: a picture never costs a score.
+    """
     if not isinstance(model, (LoadedModel, TrainedModel, Checkpoint)):
         return None
     encoder = model.encoder if isinstance(model, LoadedModel) else model.encoder()
     decoder = getattr(encoder.model, "decode_slots", None)
     if decoder is None:
         return None
-    with torch.no_grad():
-        images, masks = decoder(slots.to(encoder.device))
-    return images.float().cpu(), masks.float().cpu()
+    try:
+        with torch.no_grad():
+            images, masks = decoder(slots.to(encoder.device))
+        images, masks = images.float().cpu(), masks.float().cpu()
+    except Exception:  # a user's method may fail in any way
+        return None
+    if masks.ndim == 5 and masks.shape[2] == 1:
+        masks = masks[:, :, 0]
+    fits = masks.ndim == 4 and masks.shape[:2] == slots.shape[:2]
+    return (images, masks) if fits and images.shape == (*slots.shape[:2], 3, *masks.shape[2:]) else None
 
 
 def _at_most(images: Tensor, side: int) -> Tensor:

@@ -37,14 +37,12 @@ _SEED = 1009  # of the training scenes and the training
 def object_positions(scenes: Scenes) -> Tensor:
     """The position of each object in the image, x to the right and y down in -1..1, and its apparent scale. [B, N, 3]
 
-        The scale is 1 in flat worlds. In 3D worlds it is 1 for objects as far from the camera as the origin.
+    The scale is 1 in flat worlds. In 3D worlds it is 1 for objects as far from the camera as the origin.
 
-        >>> from alebrije import worlds
-    from alebrije.graphs import Repeated
-    from alebrije.instruments.imagination.one_cycle import OneCycleAdam
-        >>> scenes = Scenes.of(worlds.get("sprites").vocabulary, factors=[[[0, 0, 0]]], position=[[[0.5, 0.75]]])
-        >>> object_positions(scenes).tolist()
-        [[[0.0, -0.5, 1.0]]]
+    >>> from alebrije import worlds
+    >>> scenes = Scenes.of(worlds.get("sprites").vocabulary, factors=[[[0, 0, 0]]], position=[[[0.5, 0.75]]])
+    >>> object_positions(scenes).tolist()
+    [[[0.0, -0.5, 1.0]]]
     """
     position = scenes.position.float()
     if scenes.camera is None:

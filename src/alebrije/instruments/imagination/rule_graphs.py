@@ -13,14 +13,14 @@ from alebrije.report.parts import Chart, slug
 from alebrije.scenes import Rule
 from alebrije.scenes.rules import BENCHMARK_RULES, RULES, Move, Update
 
-_FACTORS = {"color": "color", "shape": "shape", "size": "size", "position": "place"}  # name -> what is written
+_FACTORS = ("color", "shape", "size", "position")
 _OWNERS = {"self": "this object", "other": "the other one", "next": "this object, next"}
 _AT = {"self": (0.0, 0.0), "other": (0.0, 5.2), "next": (2.4, 2.6)}  # the first factor of each
 _GROUPS = tuple((name, _AT[owner][0], _AT[owner][1] - 0.95) for owner, name in _OWNERS.items())
 _WORDS = (
     "Arrows lead from what decides a factor to that factor in the next scene, for either object. Two arrows: the "
-    "values are added, modulo the number of values. Place counts as the quadrant, 1 to 4. Factors without an arrow "
-    "stay as they are."
+    "values are added, modulo the number of values. A rule that adds the position adds its quadrant, 1 to 4. Factors "
+    "without an arrow stay as they are."
 )
 
 
@@ -52,7 +52,7 @@ def rule_graph(rule: Rule) -> Graph:
         for owner in _OWNERS
         for row, factor in enumerate(_FACTORS)
     }
-    labels = {node: _FACTORS[node.split()[1]] for node in nodes}
+    labels = {node: node.split()[1] for node in nodes}
     return Graph(nodes, labels, tuple(_arrows(rule)), rule_words(rule))
 
 
@@ -62,7 +62,7 @@ def rule_words(rule: Rule) -> tuple[str, ...]:
     >>> rule_words(RULES["M-NA"])
     ('color ← shape + quadrant', "size ← other's color + other's quadrant")
     >>> rule_words(RULES["CP"]), rule_words(RULES["NCP"])
-    (('place ← place + a step to the right',), ("place ← place + a step by other's size",))
+    (('position ← position + a step to the right',), ("position ← position + a step chosen by other's size",))
     """
     return tuple(_words(update) for update in rule.updates)
 
@@ -71,10 +71,10 @@ def _words(update: Update | Move) -> str:
     if isinstance(update, Update):
         return f"{update.target} ← {' + '.join(_parent_words(*parent) for parent in update.parents)}"
     if update.chooser is not None:
-        return f"place ← place + a step by {_parent_words(*update.chooser)}"
+        return f"position ← position + a step chosen by {_parent_words(*update.chooser)}"
     x, y = update.steps[0]
     directions = [word for word, much in (("right", x), ("left", -x), ("up", y), ("down", -y)) if much > 0]
-    return f"place ← place + a step {'to the ' if abs(x) > 0 else ''}{' and '.join(directions)}"
+    return f"position ← position + a step {'to the ' if abs(x) > 0 else ''}{' and '.join(directions)}"
 
 
 def _parent_words(owner: str, name: str) -> str:

@@ -35,9 +35,10 @@ _FEWEST = 5  # points; with four, the standard error of Fisher's z is 1
 _ACCURACIES = ("MLP accuracy", "linear accuracy")
 _WORDS: Mapping[Comparison, str] = {
     "paper": (
-        "The p-value that the metric of the row is not more strongly correlated with generalisation than that of the "
-        "column, by Fisher's z as if the correlation of the column were known exactly: the form that gives what "
-        f"Mahon et al. say of Figures 15 and 16. They call a difference significant below {LEVEL:g} (framed)."
+        "The p-value for the null hypothesis that the metric of the row is not more strongly correlated with "
+        "generalisation than that of the column, by Fisher's z as if the correlation of the column were known exactly: "
+        "the form that gives what Mahon et al. say of Figures 15 and 16. They call a difference significant below "
+        f"{LEVEL:g} (framed)."
     ),
     "dependent": (
         "The same question with a test for two metrics on the same points (Meng, Rosenthal and Rubin 1992), which "
@@ -100,7 +101,9 @@ def _compared(points: Points) -> list[Chart]:
     for comparison, words in _WORDS.items():
         p = points.p_values(comparison)[::-1]
         draw = partial(heat_map, p, upwards, points.metrics, "this metric", "than this", "p", p < LEVEL)
-        title = f"Is a metric a better predictor: {over}" + ("" if comparison == "paper" else ", dependent test")
+        title = f"Is a metric a better predictor: {over}" + (
+            ", the paper's test" if comparison == "paper" else ", dependent test"
+        )
         charts.append(Chart(slug(_NAME, "significance", points.scope, comparison), title, words, draw))
     return charts
 
