@@ -101,3 +101,8 @@ def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="pip install pyarrow"):
         read_table(tmp_path / "a.parquet")
+
+
+def test_close_numbers_have_words_of_their_own() -> None:
+    found = encode_attributes({"id": [1000001, 1000002, 1000001], "share": [0.1234567, 0.1234568, 0.1]})
+    assert found.values == (("1000001", "1000002"), ("0.1", "0.1234567", "0.1234568"))

@@ -102,7 +102,8 @@ def test_the_code_counts_that_samples_and_renders() -> None:
     package = Path(machine_cache.__file__).parents[1]
     counted = {path.relative_to(package).as_posix() for path in machine_cache._code_files(package)}
     assert counted > {"render/rays.py", "worlds/samplers.py", "scenes/placement.py", "instruments/analogy/images.py"}
-    assert "instruments/imagination/reader.py" in counted
+    assert {"instruments/imagination/reader.py", "instruments/imagination/scene_reader.py", "graphs.py"} <= counted
+    assert "instruments/imagination/one_cycle.py" in counted
     assert any(name.startswith("render/assets/") for name in counted)
 
 

@@ -198,3 +198,9 @@ def test_folders_without_images_are_refused(tmp_path: Path) -> None:
         write_user_images(tmp_path / "x", IMAGES, MASKS[:3])
     with pytest.raises(InputError, match="has 3 values for 6 images"):
         write_user_images(tmp_path / "x", IMAGES, attributes={"a": [1, 2, 3]})
+
+
+def test_images_that_differ_only_in_their_endings_are_refused(folder: Path) -> None:
+    Image.fromarray(IMAGES[0]).save(folder / "images/3.bmp")
+    with pytest.raises(InputError, match="two images are called '3', apart from their endings"):
+        len(UserImages(folder))

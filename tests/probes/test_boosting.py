@@ -159,3 +159,15 @@ def test_constant_neurons_and_targets():
     assert trees.importance[1].tolist() == [0.0, 0.0]
     assert trees.importance[:, 0].tolist() == [0.0, 0.0, 0.0]
     assert (trees.predictions == targets).all()
+
+
+def test_targets_do_not_depend_on_each_other():
+    """Also where neurons are copies of each other, so that ties are broken at random."""
+    draw = np.random.default_rng(0)
+    codes = np.repeat(draw.normal(size=(120, 2)).round(1), 2, 1)
+    targets = [np.digitize(codes[:, 0], [-0.5, 0.5]), (codes[:, 2] > 0).astype(int), codes[:, 0] + codes[:, 2]]
+    together = boost_trees(codes, targets, codes)
+    for column, target in enumerate(targets):
+        alone = boost_trees(codes, [target], codes)
+        np.testing.assert_array_equal(together.importance[:, column], alone.importance[:, 0])
+        np.testing.assert_array_equal(together.predictions[:, column], alone.predictions[:, 0])

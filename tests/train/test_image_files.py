@@ -152,3 +152,40 @@ def test_what_cannot_be_learned_from_is_refused(files: dict[str, str], tmp_path:
         plan("mtd", preset_name="tiny", world=files["data"])
     with pytest.raises(InputError, match="learns from labels of one object"):
         plan("mtd", preset_name="tiny", world="clevr6")
+
+
+def test_rows_without_a_label_are_not_learned(files: dict[str, str]) -> None:
+    table = Path(files["data"].partition(":")[2]) / "attributes.csv"
+    lines = table.read_text().splitlines()
+    lines = [f"{lines[0]},colour", *(f"{line},{'red' if row % 2 else ''}" for row, line in enumerate(lines[1:]))]
+    lines[2] = lines[2].replace("red", "blue")
+    table.write_text("\n".join(lines))
+    made = plan("mtd", preset_name="tiny", world=files["data"], settings={"labels": "animal"}, dry_run=False)
+    assert made.distinct_images == 12  # a gap in another column does not matter
+    made = plan("mtd", preset_name="tiny", world=files["data"], settings={"labels": "colour"}, dry_run=False)
+    assert made.distinct_images == 6
+    images = FileImages(ImageFile(files["data"]), 16, 0, 12, labels=made.labels).all(CPU)
+    assert len(images["images"]) == len(images["labels"]) == 6
+
+
+def test_no_row_with_all_labels_is_one_sentence(files: dict[str, str]) -> None:
+    table = Path(files["data"].partition(":")[2]) / "attributes.csv"
+    head, *rows = table.read_text().splitlines()
+    values = [f"{row % 2}," if row < 6 else f",{row % 2}" for row in range(12)]
+    table.write_text("\n".join([f"{head},a,b", *(f"{row},{value}" for row, value in zip(rows, values, strict=True))]))
+    made = plan("mtd", preset_name="tiny", world=files["data"], settings={"labels": "a,b"})
+    with pytest.raises(InputError, match=r"no image of data:.*photos has a value of every label"):
+        made.scene_set().scenes(0, 1)
+
+
+@pytest.mark.parametrize("kind", ["data", "mpi3d"])
+def test_a_run_does_not_continue_on_other_data(files: dict[str, str], tmp_path: Path, kind: str) -> None:
+    made = plan("ae", preset_name="tiny", world=files[kind], settings={"steps": 2, "warmup": 1}, dry_run=False)
+    run_plan(made, tmp_path / "run", RunOptions(check_every=9, until=1, save_every=1))
+    path = Path(files[kind].partition(":")[2])
+    if kind == "data":
+        Image.fromarray(np.zeros((64, 128, 3), np.uint8)).save(path / "images/03.png")
+    else:
+        np.savez(path, images=pixels(96, 3)[::-1])
+    with pytest.raises(InputError, match="edited since"):
+        run_plan(made, tmp_path / "run", RunOptions(check_every=9, save_every=1))

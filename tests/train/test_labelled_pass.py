@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from alebrije.models import Batch
 from alebrije.train import Recipe, RunOptions, labelled_pass, train
-from alebrije.train.labelled_pass import LabelledPass, LabelledSet
+from alebrije.train.labelled_pass import LabelledPass, LabelledSet, _laid_out_as
 from tests.train.small_model import RECIPE, Small, same, source
 
 
@@ -92,3 +92,13 @@ def test_labels_are_learned_beside_a_loss_that_ignores_them(tmp_path: Path, monk
     with torch.no_grad():
         error = trained.labelled_loss({"images": items["images"] / 255, "labels": items["labels"]})
     assert float(error) < 0.3
+
+
+def test_moments_are_laid_out_as_their_weights() -> None:
+    """Fused Adam on a GPU needs it, where weights of convolutions have their channels last."""
+    weight = torch.zeros(8, 6, 4, 4).to(memory_format=torch.channels_last)
+    stored = torch.rand(8, 6, 4, 4)
+    loaded = _laid_out_as(weight, stored)
+    assert loaded.stride() == weight.stride() != stored.stride()
+    assert torch.equal(loaded, stored)
+    assert _laid_out_as(weight, torch.tensor(3.0)) == 3

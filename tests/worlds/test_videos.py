@@ -28,15 +28,16 @@ def sampled(name: str) -> Scenes:
 
 
 def closest(scenes: Scenes) -> float:
-    """The least room between the footprints of two objects on the ground, in any frame."""
+    """The least room between two objects in any frame: beside each other or, if one is lifted, above."""
     assert scenes.path is not None
     path, present = scenes.path.numpy(), scenes.present.numpy()
     radius = footprints(scenes.vocabulary, scenes.factors.numpy())
     offset = path[:, None, :, :, :2] - path[:, :, None, :, :2]
     room = np.linalg.norm(offset, axis=-1) - (radius[:, None] + radius[:, :, None])[..., None]
-    lifted = path[..., 2] > path[:, :, :1, 2] + 1e-9  # [B, N, T]
+    height, half = path[..., 2], path[:, :, 0, 2]  # of the centres, which stand at half their height
+    above = np.abs(height[:, None] - height[:, :, None]) - (half[:, None] + half[:, :, None])[..., None]
     both = present[:, None] & present[:, :, None] & ~np.eye(present.shape[1], dtype=bool)
-    return float(room[both[..., None] & ~(lifted[:, None] | lifted[:, :, None])].min())
+    return float(np.maximum(room, above)[np.broadcast_to(both[..., None], room.shape)].min())
 
 
 @pytest.mark.parametrize(("name", "share"), [("moving", 0.8), ("moving-textured", 0.8), ("scripted", 0.3)])

@@ -156,7 +156,7 @@ def _is_continuous(numbers: Floats, distinct: int) -> bool:
 
 def _classes(cells: Sequence[Any], numbers: Floats | None) -> tuple[tuple[str, ...], Integers]:
     found, which = np.unique(np.array(list(map(str, cells))) if numbers is None else numbers, return_inverse=True)
-    words = found.tolist() if numbers is None else [f"{number:g}" for number in found]
+    words = found.tolist() if numbers is None else [f"{number:.15g}" for number in found]
     return tuple(words), which.astype(np.int64)
 
 

@@ -149,6 +149,9 @@ class _Files:
             raise InputError(f"{folder}: holds no images{more}")
         masks = _masks_of(folder / "masks", images) if (folder / "masks").is_dir() else None
         table = _table_in(folder)
+        stems = [path.stem for path in images]
+        if (masks or table) and len(set(stems)) < len(stems):
+            raise InputError(f"{folder}: two images are called {_first_repeated(stems)!r}, apart from their endings")
         return cls(images, masks, None if table is None else _attributes_of(table, images))
 
     def __len__(self) -> int:

@@ -39,7 +39,8 @@ class Forest:
 
     def _fit(self, rate: float) -> Floats:
         """Grow all trees and return the sum of the gains of each neuron."""
-        neurons, random = self.neurons, np.random.default_rng(0)
+        neurons = self.neurons
+        random = [_generator_of(target.truth) for target in self.targets]
         count, rows = neurons.order.shape
         steps = self._of_trees([np.full(len(target.start), target.step) for target in self.targets])
         raw = np.repeat(self.start[:, None], rows, axis=1)  # [blocks, N, LANES]
@@ -47,6 +48,7 @@ class Forest:
         leaf = np.empty(raw.shape, dtype=np.uint8)
         splits = np.empty((*self.neuron.shape, 2), dtype=np.int32)
         gains = np.zeros((self.blocks, count, LANES))
+        jitter = np.ones((self.blocks, NODES, count, LANES))
 
         def grow_block(block: int) -> None:
             now = residual[block], leaf[block]
@@ -67,7 +69,9 @@ class Forest:
             residual[block, :, lane] = self.targets[number].residual(raw[block, :, lane])
 
         for turn in range(self.neuron.shape[1]):
-            jitter = 1.0 + JITTER * random.random((self.blocks, NODES, count, LANES))
+            for number, tree in enumerate(self.trees):
+                drawn = random[number].random((len(tree), NODES, count))
+                jitter[tree // LANES, :, :, tree % LANES] = 1.0 + JITTER * drawn
             neuron, split, values = self.neuron[:, turn], splits[:, turn], self.values[:, turn]
             self._share(subtract, len(self.targets))
             self._share(grow_block, self.blocks)
@@ -137,6 +141,11 @@ class SortedNeurons:
             (low <= halfway) & (halfway < high), halfway, low
         )  # nothing lies between neighbouring floats
         return np.where(split[..., 1] < 0, np.inf, halfway)
+
+
+def _generator_of(truth: Floats) -> np.random.Generator:
+    """The random numbers that break the ties of a target, whatever other targets are fitted beside it."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(np.ascontiguousarray(truth).tobytes()).digest()[:8]))
 
 
 class _Classes:

@@ -119,14 +119,16 @@ class ResultFolder:
 
     def _shared(self, settings: Mapping[str, Any], compute: Compute, device: str) -> dict[str, Array]:
         cache = machine_cache()
-        if cache is None or CONTENTS in settings or (self.path / "data" / _name(settings)).exists():
-            return self._cached(settings, compute)
+        kind = device.partition(":")[0]
+        own = settings if kind == "cpu" else {**settings, "device": kind}
+        if cache is None or CONTENTS in settings or (self.path / "data" / _name(own)).exists():
+            return self._cached(own, compute)
         try:
             with in_stage("reading and waiting"):
                 return cache.get(settings, compute, device)
         except CacheUnusableError as error:
             computed = error.arrays
-            return self._cached(settings, compute if computed is None else lambda: computed)
+            return self._cached(own, compute if computed is None else lambda: computed)
 
     def _cached(self, settings: Mapping[str, Any], compute: Compute) -> dict[str, Array]:
         with in_stage("reading and waiting"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def kept_once(job: Job, device: str) -> Job:
     """The same job, whose values are kept once per machine if it examines pixels on images of alebrije."""
     if job.model is None or not is_pixels(job.model) or _mentions(job.cell.inputs):
         return job
-    settings = {"name": f"pixels-{job.cell.study}", "cell": job.cell.key, "package": package_digest()}
+    packages = {name: version(name) for name in ("scipy", "scikit-learn")}
+    settings = {"name": f"pixels-{job.cell.study}", "cell": job.cell.key, "package": package_digest(), **packages}
     return replace(job, kept=Kept(settings, device))
 
 

@@ -259,3 +259,12 @@ def _log_progress(plan: Plan) -> Callable[[int, int, float, dict[str, float]], N
             _LOG.info("training %s: step %d of %d, %.1f minutes left", plan.model, step, steps, left)
 
     return log
+
+
+def identity_on(model: Model, device: str) -> dict[str, Any]:
+    """The identity of a model whose codes are examined on a device, where sums are rounded differently than on a CPU.
+
+    Models that are evaluated on a device have it in their identity; references have not.
+    """
+    kind = torch.device(device).type
+    return {**({} if kind == "cpu" else {"device": kind}), **model.identity}

@@ -5,7 +5,8 @@ In a plan they stand in the place of a world: `dsprites:FILE`, `shapes3d:FILE`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,10 @@ from torch import Tensor
 
 from alebrije.arrays import Integers
 from alebrije.data import FactorImages, read_dsprites, read_mpi3d, read_shapes3d
+from alebrije.data.attributes import MISSING
 from alebrije.data.user_images import PREFIX, UserImages
 from alebrije.errors import InputError
+from alebrije.files import open_regular
 from alebrije.models.learner import Batch
 from alebrije.train.labels import Labels
 from alebrije.train.sources import join_batches
@@ -30,6 +33,7 @@ _GRIDS: dict[str, tuple[Callable[..., FactorImages], str]] = {
     "mpi3d": (read_mpi3d, "npz"),
 }
 FORMS = (*(f"{kind}:FILE.{ending}" for kind, (_, ending) in _GRIDS.items()), f"{PREFIX}FOLDER")
+_PART = 2**24  # bytes that are read at once
 _RESIZED = 4096  # images at once
 _HELD_OUT = 1_000_003  # separates the seeds of validation rows from others
 
@@ -89,6 +93,17 @@ class ImageFile:
         """Whether every image has a mask."""
         return self._folder is not None and self._folder.has_masks
 
+    @property
+    def checksum(self) -> str:
+        """A checksum of the content of a folder or of the bytes of a file."""
+        if self._folder is not None:
+            return self._folder.checksum(range(len(self._folder)))
+        found = 0
+        with open_regular(Path(self.name.partition(":")[2])) as file:
+            while part := file.read(_PART):
+                found = zlib.crc32(part, found)
+        return f"{found:08x}"
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the factors; none if a folder has no table."""
@@ -107,11 +122,16 @@ class ImageFile:
     def __len__(self) -> int:
         return len(self._folder) if self._folder is not None else int(np.prod(self._first.counts))
 
-    def rows(self, count: int, seed: int, labelled: bool = False) -> Integers:
-        """Return `count` rows in random order, or all if there are no more; `labelled` ones have every attribute."""
+    def rows(self, count: int, seed: int, columns: Sequence[int] = ()) -> Integers:
+        """Return `count` rows in random order, or all if there are no more; they have a value in each of `columns`.
+
+        An InputError if there are none.
+        """
         known = np.arange(len(self))
-        if labelled and self._folder is not None and self._folder.attributes is not None:
-            known = self._folder.attributes.complete
+        if columns and self._folder is not None and self._folder.attributes is not None:
+            known = np.flatnonzero((self._folder.attributes.indices[:, list(columns)] != MISSING).all(1))
+            if not len(known):
+                raise InputError(f"no image of {self.name} has a value of every label")
         return np.random.default_rng(seed).permutation(known)[:count].astype(np.int64)
 
     def read(self, rows: Integers, size: int) -> tuple[Batch, Integers | None]:
@@ -153,8 +173,11 @@ class FileImages:
         """Return rows `first` to `first + count` of the order; after the last, the first again."""
         if self.held_out:
             return Rows(np.resize(self.file.rows(first + count, self.seed + _HELD_OUT), first + count)[first:])
-        order = self.file.rows(self.count, self.seed, self.labels is not None)
-        return Rows(order[np.arange(first, first + count) % len(order)])
+        return Rows(self._order[np.arange(first, first + count) % len(self._order)])
+
+    @cached_property
+    def _order(self) -> Integers:
+        return self.file.rows(self.count, self.seed, () if self.labels is None else self.labels.columns)
 
     def render(self, scenes: Rows, device: torch.device) -> Batch:
         """Read rows as uint8 images, with labels or masks."""
@@ -168,7 +191,7 @@ class FileImages:
 
     def all(self, device: torch.device) -> Batch:
         """Return all training images; those of a compressed file at once, because each part is read from its start."""
-        total = min(self.count, len(self.file))
+        total = len(self._order)
         part = _RESIZED if self.file.name.startswith(PREFIX) else total
         return join_batches(
             [self.render(self.scenes(first, min(part, total - first)), device) for first in range(0, total, part)]

@@ -48,7 +48,8 @@ class LabelledPass:
         self.fast = fast and device.type == "cuda"
         self.peak, rate = lr, torch.tensor(lr, device=device)
         self.adam = torch.optim.Adam(self.weights, rate, fused=True, capturable=device.type == "cuda")
-        window = max(1, len(self.source) // labelled.batch)
+        in_passes = labelled.every > 1 or labelled.updates > 1  # a window of the plateau is a pass over the images
+        window = labelled.updates if in_passes else max(1, len(self.source) // labelled.batch)
         self.plateau = Plateau(PlateauRule(window, _PATIENCE, _THRESHOLD, _COOLDOWN, _DROP), device)
         self.plain_updates = 0
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -82,7 +83,7 @@ class LabelledPass:
         for name, weight in zip(self.names, self.weights, strict=True):
             stored = {key.partition("/")[0]: value for key, value in state.items() if key.partition("/")[2] == name}
             if stored:
-                self.adam.state[weight] = {key: value.to(weight.device) for key, value in stored.items()}
+                self.adam.state[weight] = {key: _laid_out_as(weight, value) for key, value in stored.items()}
 
     def _part(self, update: int) -> Batch:
         return self.source.batch(update * self.labelled.batch, self.labelled.batch)
@@ -113,6 +114,13 @@ class LabelledPass:
         self.plateau.update(loss)
         for weight in self.weights:
             weight.grad = None
+
+
+def _laid_out_as(weight: Tensor, value: Tensor) -> Tensor:
+    """A stored moment on the device and in the memory format of its weight, as fused Adam needs it; a step as it is."""
+    if value.shape != weight.shape:
+        return value.to(weight.device)
+    return torch.empty_like(weight).copy_(value)
 
 
 def _reached(model: nn.Module, batch: Batch) -> list[str]:

@@ -45,7 +45,7 @@ from alebrije.train.settings import parse_setting
 from alebrije.train.sources import PreloadedSource, Source, StreamedSource
 from alebrije.worlds import Task, World, task
 from alebrije.worlds import get as get_world
-from alebrije.worlds.user_worlds import user_world_inputs
+from alebrije.worlds.user_worlds import CONTENTS, user_world_inputs
 
 MAX_SEED = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
 _DEFAULT_ALPHA = 0.6
@@ -157,8 +157,10 @@ class Plan:
 
     @property
     def edited_inputs(self) -> dict[str, str]:
-        """The fingerprint of a user's own world; nothing for other data."""
-        return {} if is_image_file(self.world) else user_world_inputs(self.world)
+        """The fingerprint of a user's own world, or of a file or folder of images; nothing for other data."""
+        if is_image_file(self.world):
+            return {CONTENTS: ImageFile(self.world).checksum}
+        return user_world_inputs(self.world)
 
     def _image_settings(self, device: torch.device) -> dict[str, Any]:
         """Return everything that decides the images rendered beforehand."""
@@ -174,7 +176,8 @@ class Plan:
         """How many different images training may show; None if there is no limit."""
         world = self.world_or_task()
         if isinstance(world, ImageFile):
-            return len(world)
+            labels = self.labels
+            return len(world) if labels is None else len(world.rows(len(world), 0, labels.columns))
         if not isinstance(world, World) or world.whole is None:
             return None
         return len(remaining_indices(world, self.without)) if self.without else world.whole

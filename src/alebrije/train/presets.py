@@ -113,8 +113,9 @@ WEAKDE_PAPERS = tuple(
         base,
         # the rate falls by a tenth after 10,000 steps without a lower loss of a batch
         recipe=replace(base.recipe, lr=1e-4, decay="plateau", window=1, patience=10_000, threshold=0.0, drop=0.9),
-        origin="network, rate and 100 epochs of the code behind the paper of SNC and NK, which trains a plain "
-        "autoencoder (as_published=true); the method as in Andrea-V/Weak-Disentanglement",
+        origin="network and 100 epochs of the code behind the paper of SNC and NK, which trains a plain autoencoder "
+        "(as_published=true), but with 3e-4 in the first epoch, an early stop, and codes by the statistics of their "
+        "batch; the method as in Andrea-V/Weak-Disentanglement",
         model={"labels": labels, "warmup": base.recipe.steps // 2},
     )
     for base, labels in zip(VAE_PAPERS_AND_ARM, WEAKDE_LABELS, strict=True)

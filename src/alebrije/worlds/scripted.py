@@ -17,7 +17,7 @@ from alebrije.worlds.videos import GAP, near_cameras, sample_standing, turned_ab
 
 FIELD = 3.0  # centres stay from -3 to 3, as in CLEVR
 _SLOT = 8  # frames of one action
-_LIFT = 2.5  # height of the middle of a lift
+_LIFT = 2.5  # how high an object is lifted
 _TRIES = 30  # targets, before an object turns instead
 SLIDE, LIFT, TURN = range(3)
 
@@ -79,23 +79,28 @@ def _eased(count: int) -> Floats:
 
 
 def _act(generator: Generator, path: Floats, radius: Floats, present: Flags, first: int) -> None:
-    """Let one or two objects of a video [N, T, 4] act in the frames after `first`; they stay where they end."""
+    """Let one or two objects of a video [N, T, 4] act in the frames after `first`; they stay where they end.
+
+    At most one is lifted: it rises, moves above the others, and is put down.
+    """
     last = min(first + _SLOT, path.shape[1] - 1)
     movers = generator.permutation(np.flatnonzero(present))[: generator.integers(1, 3)]
     share = _eased(last - first + 1)
+    lifted = False
     for mover in movers:
         action = int(generator.integers(3))
+        action = SLIDE if lifted and action == LIFT else action
         start = path[mover, first].copy()
         end = None if action == TURN else _free_target(generator, path, radius, present, mover, first, last, action)
         if end is None:
             path[mover, first : last + 1, 3] = start[3] + share * generator.uniform(-np.pi, np.pi)
         else:
-            path[mover, first : last + 1, :2] = start[:2] + share[:, None] * (end - start[:2])
+            along = np.interp(share, (0.3, 0.7), (0.0, 1.0)) if action == LIFT else share
+            path[mover, first : last + 1, :2] = start[:2] + along[:, None] * (end - start[:2])
         if end is not None and action == LIFT:
-            path[mover, first : last + 1, 2] += _LIFT * np.sin(np.pi * share)
+            path[mover, first : last + 1, 2] += _LIFT * np.interp(share, (0.0, 0.3, 0.7, 1.0), (0.0, 1.0, 1.0, 0.0))
+            lifted = True
         path[mover, last + 1 :] = path[mover, last]
-        path[mover, last + 1 :, 2] = start[2]
-        path[mover, last, 2] = start[2]
 
 
 def _free_target(

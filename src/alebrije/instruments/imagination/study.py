@@ -39,7 +39,7 @@ from alebrije.results.cells import Label
 from alebrije.scenes.rules import ANALYSIS_RULES
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
-from alebrije.studies.model import Model, TrainedModel
+from alebrije.studies.model import Model, TrainedModel, identity_on
 from alebrije.studies.references import REFERENCES, is_pixels, reference
 from alebrije.studies.request import Request, SizeName
 from alebrije.studies.together import Together
@@ -148,7 +148,10 @@ def _reader_job(folder: ResultFolder, request: Request, settings: SceneReaderSet
         "pixels": settings.pixels,
         "reader": LABEL,
     }
-    cell = Cell(study="imagination", labels=labels, inputs={"reader": settings.settings, "protocol": PROTOCOL})
+    kind = torch.device(request.device).type
+    device = {} if kind == "cpu" else {"device": kind}  # sums are rounded differently
+    inputs = {"reader": settings.settings, "protocol": PROTOCOL, **device}
+    cell = Cell(study="imagination", labels=labels, inputs=inputs)
     return Job(cell, partial(reader_values, folder, settings, request.device), None, settings.pixels)
 
 
@@ -269,7 +272,7 @@ def _job(folder: ResultFolder, request: Request, examination: Examination) -> Jo
     head, corpus = examination.head, examination.corpus
     counts = {name: n for name, n in examination.counts.items() if head is not None or name in ("known", "test")}
     inputs = {
-        "subject": dict(examination.model.identity),
+        "subject": identity_on(examination.model, request.device),
         "episodes": {subset: corpus.settings(subset, count) for subset, count in counts.items()},
         "head": None if head is None else {**head.settings, "seed": examination.seed},
         "metrics": metric_inputs(examination),

@@ -29,7 +29,7 @@ from alebrije.models.catalog import catalog
 from alebrije.results import Cell, Value
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
-from alebrije.studies.model import Model, TrainedModel
+from alebrije.studies.model import Model, TrainedModel, identity_on
 from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
@@ -93,7 +93,7 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
         train = partial(_trained, folder, request, corpus)
         default = (*_trainable(size.trained), *size.references)
         for model in request.select_models(default, _REFERENCE_PIXELS, train):
-            cells = _Cells(folder, request, corpus, model, dict(model.identity))
+            cells = _Cells(folder, request, corpus, model, identity_on(model, request.device))
             found += [*cells.metrics(), *cells.generalisation(), *cells.accuracies()]
     return found
 
@@ -203,7 +203,7 @@ class _Cells:
         return self._encoded(generalisation.without_pair(self.model, pair, self.corpus))
 
     def _encoded(self, model: Model) -> EncodedCorpus:
-        identity = self.identity if model is self.model else dict(model.identity)
+        identity = self.identity if model is self.model else identity_on(model, self.request.device)
         return EncodedCorpus(self.folder, self.corpus, model, identity, self.request.device)
 
     @property
