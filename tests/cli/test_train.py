@@ -117,7 +117,7 @@ class TestRefusals:
             (
                 "mtd",
                 ("--world", "clevr6"),
-                "MTD (idea only) learns from labels of one object, as in dsprites and rooms",
+                "MTD (idea only) learns from labels of one object, as in dsprites, rooms and arm",
             ),
             (
                 "parted-vae-ss",
