@@ -21,7 +21,7 @@ _PUBLISHED = {"coat": "hn_l2", "coat-acos": "hn_acos"}  # columns of Table 1
 _NEGATIVES = (
     "The share of cases in which the true D is nearer than the wrong one, by the squared distance and by the angle; ✓ "
     "if it is significantly more than half. With several seeds, the mean share, and ✓ if most seeds pass. A model "
-    "passes if it passes all of them. References that read scenes have no code for the negative `pixel`, which is "
+    "passes if it passes all of them. References that read scenes have no code for the negative pixel, which is "
     "computed from pixels."
 )
 _WHITE = (
