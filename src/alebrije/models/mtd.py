@@ -1,7 +1,7 @@
 """MTD: a part of the code for each labelled factor, whose every value has a Gaussian of its own.
 
 A reimplementation of the idea, not of the published model. Mahon et al. 2024 compare with "multi-type disentanglement"
-(Sha and Lukasiewicz 2021), a model of text without public code, of which they adapted a private version to images. What
+(Sha and Lukasiewicz 2021), a model of text without public code. They adapted a private version to images. What
 is known of it is here: every value of every factor has its own latent distribution, the code has one part per factor
 and a part for the rest, labels train all parts, one loss keeps values out of parts that are not theirs, and there is no
 adversary. All else is ours.
