@@ -224,6 +224,13 @@ def plan_of(model: Model) -> Plan | None:
     return plan if isinstance(plan, Plan) else None
 
 
+def encoding_device(model: Model) -> torch.device:
+    """Where a model encodes images; the CPU for references."""
+    if isinstance(model, LoadedModel):
+        return model.encoder.device
+    return torch.device(getattr(model, "device", "cpu"))
+
+
 def user_encoder(model: Model) -> Encoder | None:
     """The encoder of a model trained elsewhere, which needs a precheck; None for all others."""
     return model.encoder if isinstance(model, LoadedModel) and model.encoder.plan is None else None

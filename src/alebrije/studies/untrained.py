@@ -18,7 +18,7 @@ from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.results import Cell
 from alebrije.results.cells import Label
-from alebrije.studies.model import LoadedModel, Model, TrainedModel, View
+from alebrije.studies.model import LoadedModel, Model, TrainedModel, View, encoding_device
 from alebrije.studies.references import resized
 from alebrije.train.plan import Plan
 
@@ -61,6 +61,11 @@ class Untrained:
     def plan(self) -> Plan | None:
         """The plan of the model, if alebrije trained it."""
         return self.of.plan if isinstance(self.of, TrainedModel) else self.of.encoder.plan
+
+    @property
+    def device(self) -> str:
+        """The device of the model."""
+        return str(encoding_device(self.of))
 
     def encoder(self) -> Encoder:
         """The network with new weights. One is kept, because every batch needs it."""

@@ -21,7 +21,7 @@ from alebrije.instruments.imagination.images import ShownEpisodes
 from alebrije.instruments.imagination.parts_training import PartsTraining, train_together
 from alebrije.models.head import PartsHead, pixel_points
 from alebrije.seeding import default_generator, seeded
-from alebrije.studies.encode import batches, check_codes_finite, examining, join_codes
+from alebrije.studies.encode import batches, check_codes_finite, examining, join_codes, on_device
 from alebrije.studies.model import Model
 
 Examples = tuple[Tensor, Tensor]  # codes of sources, and target images uint8 [B, 3, H, W]
@@ -59,8 +59,9 @@ class HeadSettings:
 def encode_sources(model: Model, episodes: ShownEpisodes) -> Tensor:
     """The codes of the sources: [B, D], or [B, K, D] for up to 32 slots. More slots are flattened to one vector."""
     with examining(model):
-        encoded = [model.encode(batch).codes.detach().float().cpu() for batch in batches(episodes.view, _ENCODE_BATCH)]
-    codes = join_codes(encoded)
+        view = on_device(model, episodes.view)
+        encoded = [model.encode(batch).codes.detach().float() for batch in batches(view, _ENCODE_BATCH)]
+        codes = join_codes(encoded).cpu()
     check_codes_finite(codes)
     return codes.flatten(1) if codes.ndim == 3 and codes.shape[1] > _MOST_SLOTS else codes
 
