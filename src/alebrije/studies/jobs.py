@@ -28,7 +28,7 @@ from alebrije.results import Cell, Result, Store
 from alebrije.results.canonical_json import digest
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.kept_cells import Kept, kept_values
-from alebrije.studies.processes import Processes, SharedWork
+from alebrije.studies.processes import Processes, SharedWork, grouped
 from alebrije.studies.stages import Activity, StageName, listening, seconds_of_stages, watched_processes, write_stages
 from alebrije.studies.together import Together, Work, joined
 
@@ -56,6 +56,7 @@ class Job:
     pixels: int | None = None  # side of the images that it is shown
     together: Together | None = None  # how it is computed beside others
     kept: Kept | None = None  # where its values are kept once per machine
+    ahead: Callable[[], object] | None = None  # what another process can compute for it before
 
 
 @dataclass(frozen=True)
@@ -229,11 +230,11 @@ def _in_groups(
 
     Where the memory of a GPU was too small for several processes, cells are computed again at the end.
     """
-    work, again = SharedWork.of(jobs), dict[str, Job]()
+    work, again = SharedWork(grouped(jobs)), dict[str, Job]()
     by_key = {job.cell.key: job for job in jobs}
     with watched_processes(activity) as stages:
         compute = partial(_apart, folder=folder, parent=os.getpid(), stages=stages)
-        for computed in work.run(processes, joined, compute, compute):
+        for computed in work.run(processes, joined, compute):
             if computed.result.status == "failed" and "out of memory" in computed.result.fault:
                 again[computed.result.key] = by_key[computed.result.key]
             else:

@@ -1,4 +1,4 @@
-"""Processes that start while a model is loaded and then compute whole groups of cells.
+"""Processes that get ready while a model is loaded, and then compute cells beside this one.
 
 A process on a GPU takes seconds to get ready, so it keeps what it has: the model, its untrained twins, kernels, images.
 Each takes the cells of one corpus at a time, one after another. While some encode images, others render or score.
@@ -14,24 +14,26 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from joblib.externals.loky import ProcessPoolExecutor
-from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.externals.loky import ProcessPoolExecutor, process_executor
+from joblib.externals.loky.cloudpickle_wrapper import CloudpickledObjectWrapper
 
 if TYPE_CHECKING:
     import torch
 
     from alebrije.studies.jobs import Computed, Job
 
-_MOST = 6  # processes on a GPU: about as many as there are groups of cells
+_MOST = 8  # processes on a GPU: about as many as there are groups of cells, and some that encode for others
 _CORES_EACH = 2
 _MEMORY_EACH = 12 * 2**30  # bytes of the GPU
 _IN_GROUP = ("world", "corpus", "rule")  # labels of a cell that decide its group, besides the study
 
 Compute = Callable[["Job"], "Computed"]
-_taken: dict[int, list[Job]] = {}  # groups of this process, by their number
+Prepare = Callable[[Sequence["Job"]], "list[Job]"]
+_received: list[list[Job]] = []  # in a process that was started: all groups
 
 
 @dataclass(frozen=True)
@@ -93,81 +95,105 @@ def grouped(jobs: Sequence[Job]) -> list[list[Job]]:
     return sorted(groups.values(), key=lambda own: (all(job.together is None for job in own), -len(own)))
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A group of cells to compute; with a place, only what one of them needs is computed, for another process."""
+
+    group: int
+    place: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class SharedWork:
-    """Groups of cells that this process and others take one after another."""
+    """Groups of cells that this process and others take one after another. This one takes the first."""
 
-    groups: deque[tuple[int, list[Job]]]
+    groups: Sequence[list[Job]]
     found: SimpleQueue[Computed] = field(default_factory=SimpleQueue)
     lost: list[Job] = field(default_factory=list)  # of a process that died
+    tasks: deque[_Task] = field(default_factory=deque)
 
-    @classmethod
-    def of(cls, jobs: Sequence[Job]) -> SharedWork:
-        """All groups of some jobs."""
-        return cls(deque(enumerate(grouped(jobs))))
-
-    def run(self, processes: Processes, prepare: Any, compute: Any, here: Compute) -> Iterator[Computed]:
-        """Results as they are stored. `compute` runs in another process, `here` in this one.
-
-        `prepare` makes the jobs of a group ready in the process that computes them.
-        """
-        threads = [
-            threading.Thread(target=self._drive, args=(pool, prepare, compute), daemon=True) for pool in processes.pools
-        ]
-        with suppress(IndexError):
-            _, own = self.groups.popleft()
-            for thread in threads:
-                thread.start()
-            while True:
-                for job in prepare(own):
-                    yield here(job)
-                    yield from self._arrived()
-                _, own = self.groups.popleft()
-        while any(thread.is_alive() for thread in threads):
-            yield from self._arrived(wait=0.1)
+    def run(self, processes: Processes, prepare: Prepare, compute: Compute) -> Iterator[Computed]:
+        """Results as they are stored. `prepare` makes the jobs of a group ready in the process that computes them."""
+        ahead = [_Task(n, i) for n, own in enumerate(self.groups) for i, job in enumerate(own) if job.ahead is not None]
+        others = [_Task(n) for n in range(1, len(self.groups))]
+        both = zip_longest(others, reversed(ahead))  # this process begins with the first, so the others with the last
+        self.tasks.extend([task for pair in both for task in pair if task is not None])
+        drives = self._drives(processes, prepare, compute)
+        for job in prepare(self.groups[0]) if self.groups else ():
+            yield compute(job)
+            yield from self._arrived()
+        yield from self._here(prepare, compute)
+        while any(drive.is_alive() for drive in drives):
+            yield from self._arrived(wait=0.05)
         yield from self._arrived()
-        with suppress(IndexError):  # groups that could not be sent to another process
+        yield from self._here(prepare, compute)  # what could not be sent to another process
+
+    def _drives(self, processes: Processes, prepare: Prepare, compute: Compute) -> list[threading.Thread]:
+        """A thread for each process; none if the jobs cannot be sent, such as those of some models."""
+        try:
+            sent = _Sent([*CloudpickledObjectWrapper((self.groups, prepare, compute)).__reduce__()])
+        except Exception:
+            return []
+        drives = [threading.Thread(target=self._drive, args=(pool, sent), daemon=True) for pool in processes.pools]
+        for drive in drives:
+            drive.start()
+        return drives
+
+    def _here(self, prepare: Prepare, compute: Compute) -> Iterator[Computed]:
+        """Groups that nobody has taken."""
+        with suppress(IndexError):
             while True:
-                for job in prepare(self.groups.popleft()[1]):
-                    yield here(job)
+                task = self.tasks.popleft()
+                for job in prepare(self.groups[task.group]) if task.place is None else ():
+                    yield compute(job)
+                    yield from self._arrived()
 
     def _arrived(self, wait: float = 0.0) -> Iterator[Computed]:
         with suppress(Empty):
             while True:
                 yield self.found.get(timeout=wait) if wait else self.found.get_nowait()
 
-    def _drive(self, pool: Any, prepare: Any, compute: Any) -> None:
-        """Let one process compute groups while there are any."""
-        while True:
-            try:
-                number, jobs = self.groups.popleft()
-            except IndexError:
-                return
-            left = {job.cell.key: job for job in jobs}
-            try:
-                pool.submit(_take, number, jobs, prepare).result()
-            except TerminatedWorkerError:
-                self.lost.extend(left.values())
-                return
-            except Exception:  # a model that cannot be pickled stays in the first process
-                self.groups.append((number, jobs))
-                return
-            try:
-                for place in range(len(jobs)):
-                    computed = pool.submit(_compute_taken, number, place, compute).result()
-                    left.pop(computed.result.key, None)
-                    self.found.put(computed)
-            except Exception:
-                self.lost.extend(left.values())
-                return
+    def _drive(self, pool: Any, sent: _Sent) -> None:
+        """Let one process carry out tasks while there are any."""
+        try:
+            pool.submit(_receive, sent).result()
+        except Exception:  # it cannot read what was sent, or it died: others do the work
+            return
+        with suppress(IndexError):
+            while True:
+                task = self.tasks.popleft()
+                jobs = self.groups[task.group]
+                left = {job.cell.key: job for job in jobs} if task.place is None else {}
+                places = range(len(jobs)) if task.place is None else [task.place]
+                try:
+                    for place in places:
+                        computed = pool.submit(_carry_out, task.group, place, task.place is not None).result()
+                        if computed is not None:
+                            left.pop(computed.result.key, None)
+                            self.found.put(computed)
+                except Exception:  # the process died
+                    self.lost.extend(left.values())
+                    return
+
+
+class _Sent:
+    """An object that is turned into bytes once, for several processes."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = parts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple(self.parts)
 
 
 def _get_ready(modules: Sequence[str], device: str, precisions: Sequence[Any]) -> None:
     """Import modules, start the GPU, and round products there as the process does that started this one."""
     import torch
 
+    process_executor._USE_PSUTIL = False  # joblib would end a process that keeps a model in memory
     for name in modules:
         importlib.import_module(name)
+    torch.set_num_threads(1)  # as in cells
     torch.set_float32_matmul_precision(precisions[0])
     torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = precisions[1:]
     some = torch.zeros(1, 3, 8, 8, device=device)
@@ -181,10 +207,23 @@ def _precisions() -> tuple[Any, ...]:
     return torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
 
 
-def _take(number: int, jobs: list[Job], prepare: Callable[[list[Job]], list[Job]]) -> None:
-    _taken.clear()
-    _taken[number] = prepare(jobs)
+def _receive(sent: Any) -> None:
+    """Keep all groups of cells, ready to be computed."""
+    global _compute
+    groups, prepare, _compute = sent
+    _received[:] = [prepare(jobs) for jobs in groups]
 
 
-def _compute_taken(number: int, place: int, compute: Compute) -> Computed:
-    return compute(_taken[number][place])
+def _carry_out(group: int, place: int, only_ahead: bool) -> Computed | None:
+    """Compute a cell, or only what it needs; an error in that is left to the cell."""
+    job = _received[group][place]
+    if not only_ahead:
+        return _compute(job)
+    with suppress(Exception):
+        assert job.ahead is not None
+        job.ahead()
+    return None
+
+
+def _compute(job: Job) -> Computed:
+    raise RuntimeError("nothing was sent to this process")

@@ -28,7 +28,8 @@ _VERSION = 1  # raised when the same model gets other twins
 _PIXELS = 32  # side of the images that a random projection reads
 _KERNEL = 5  # side of the random convolution that groups pixels
 _CAN_BE_DRAWN: WeakKeyDictionary[Encoder, bool] = WeakKeyDictionary()
-_DRAWN: list[tuple[object, int, Encoder]] = []  # the last twin that was drawn
+_DRAWN: list[tuple[object, int, Encoder]] = []  # the twins that were drawn last
+_MOST_WEIGHTS = 2**28  # of all twins that are kept
 
 
 @runtime_checkable
@@ -68,12 +69,12 @@ class Untrained:
         return str(encoding_device(self.of))
 
     def encoder(self) -> Encoder:
-        """The network with new weights. One is kept, because every batch needs it."""
+        """The network with new weights. It is kept, because every batch needs it; all seeds are if they are small."""
         for of, seed, encoder in _DRAWN:
             if of is self.of and seed == self.seed:
                 return encoder
-        _DRAWN[:] = [(self.of, self.seed, self._drawn())]
-        return _DRAWN[0][2]
+        _keep(self.of, self.seed, self._drawn())
+        return _DRAWN[-1][2]
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
@@ -192,6 +193,13 @@ def _loaded_twins(model: LoadedModel, count: int) -> list[Model]:
     shape = tuple(encoding.codes.shape[1:])
     groups = None if encoding.masks is None else int(encoding.masks.shape[1])
     return [RandomProjection(model, subject, seed, shape, groups) for seed in range(count)]
+
+
+def _keep(of: object, seed: int, encoder: Encoder) -> None:
+    """Keep a twin, and those of the same model if all are small."""
+    same = [drawn for drawn in _DRAWN if drawn[0] is of]
+    room = _MOST_WEIGHTS // max(encoder.parameters, 1)
+    _DRAWN[:] = [*same[max(len(same) + 1 - room, 0) :], (of, seed, encoder)] if room > 1 else [(of, seed, encoder)]
 
 
 def _can_be_drawn_again(encoder: Encoder) -> bool:

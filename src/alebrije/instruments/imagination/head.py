@@ -32,6 +32,7 @@ _PREDICT_BATCH = (256, 16)  # images: on a GPU, on a CPU
 _POINTS_AT_ONCE = (2**21, 2**12)  # points of all parts of a batch: on a GPU, on a CPU
 _PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e4)  # times the variance; the last ignores the code
 _MOST_SLOTS = 32  # more are tokens of patches, not objects, and become one vector
+_MOST_ON_DEVICE = 2**26  # numbers
 _LEAST_SPREAD = 0.1  # of the median: numbers that vary less are not scaled up to the variance of the others
 
 
@@ -166,10 +167,11 @@ class ImageHead:
             fit_heads([self])
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """The images [B, 3, H, W] in 0..1 predicted from codes."""
+        """The images [B, 3, H, W] in 0..1 predicted from codes; on a GPU they stay there, unless they are many."""
         scaled = self.scaling(codes.to(self.device))
         mixed = torch.lerp(self.linear(_mean_slot(scaled)), self._by_parts(scaled), self.share)
-        return mixed.clamp(0, 1).reshape(-1, 3, self.pixels, self.pixels).cpu()
+        images = mixed.clamp(0, 1).reshape(-1, 3, self.pixels, self.pixels)
+        return images if images.numel() <= _MOST_ON_DEVICE else images.cpu()
 
     def _new_parts_head(self, codes: Tensor) -> PartsHead:
         settings = self.settings

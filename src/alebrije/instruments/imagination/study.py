@@ -280,8 +280,9 @@ def _job(folder: ResultFolder, request: Request, examination: Examination) -> Jo
     }
     cell = Cell(study="imagination", labels={"size": request.size, **examination.labels}, inputs=inputs)
     work = partial(compute_values, folder, cell, examination)
-    together = None
+    together, ahead = None, None
     if head is not None and torch.device(examination.device).type == "cuda":
+        ahead = partial(examination.stored_codes, folder, cell) if examination.stores_codes else None
         key = ("heads", corpus.world, corpus.rule, corpus.pixels, head)
         together = Together(key, (cell, examination), partial(start_values, folder))
-    return Job(cell, work, examination.model, corpus.pixels, together)
+    return Job(cell, work, examination.model, corpus.pixels, together, ahead=ahead)
