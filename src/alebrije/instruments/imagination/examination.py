@@ -15,6 +15,7 @@ from alebrije.arrays import Array
 from alebrije.errors import InputError
 from alebrije.instruments.imagination.head import HeadSettings, ImageHead, encode_sources, fit_heads
 from alebrije.instruments.imagination.images import Corpus, ShownEpisodes, Subset
+from alebrije.instruments.imagination.parts_training import train_together
 from alebrije.instruments.imagination.reader import ReaderSettings
 from alebrije.results import Cell
 from alebrije.results.cells import Label
@@ -94,6 +95,16 @@ class Examination:
         encode = partial(self.encode, episodes or partial(self.episodes, folder))
         arrays = folder.cached({"name": "episode-codes", **about}, lambda: _as_arrays(encode()), "encoding")
         return {subset: torch.from_numpy(np.asarray(arrays[subset])) for subset in (*TESTED, *LEARNED)}
+
+    def compile_heads(self) -> None:
+        """Take a step of a head of this shape on nothing, so that its kernels are compiled for all processes."""
+        assert self.head is not None
+        with seeded(0, torch.device(self.device)):
+            settings, side = replace(self.head, steps=1, checks=1), self.corpus.pixels
+            images = torch.zeros(self.counts["train"], 3, side, side, dtype=torch.uint8, device=self.device)
+            codes = torch.randn(len(images), settings.components, device=self.device)
+            head = ImageHead((codes, images), (codes[:1], images[:1]), settings, 0, self.device, fitted=False)
+            train_together([head.training()], settings)
 
     @property
     def stores_codes(self) -> bool:

@@ -282,7 +282,8 @@ def _job(folder: ResultFolder, request: Request, examination: Examination) -> Jo
     work = partial(compute_values, folder, cell, examination)
     together, ahead = None, None
     if head is not None and torch.device(examination.device).type == "cuda":
-        ahead = partial(examination.stored_codes, folder, cell) if examination.stores_codes else None
+        stored = partial(examination.stored_codes, folder, cell)
+        ahead = stored if examination.stores_codes else examination.compile_heads
         key = ("heads", corpus.world, corpus.rule, corpus.pixels, head)
         together = Together(key, (cell, examination), partial(start_values, folder))
     return Job(cell, work, examination.model, corpus.pixels, together, ahead=ahead)
