@@ -6,7 +6,7 @@ Each command runs in a fresh process: with an empty cache of images, again for a
 once without the yardsticks, which versions before verdicts had them did not compute. Then the corpus of COAT is sampled
 and rendered. `--old` is a checkout of another version, measured in the same environment before the new one. Where a
 version has no cache or no yardsticks, the three are the same work, which is measured once. `--network vit` examines a
-ViT-S/16 at 224 px (`vit.py`) instead of a small network at 64 px; with `--brief`, it is not examined without yardsticks.
+ViT-S/16 at 224 px (`vit.py`) instead of a small network at 64 px. With `--brief`, none is examined without yardsticks.
 """
 
 from __future__ import annotations
