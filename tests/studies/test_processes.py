@@ -1,4 +1,4 @@
-"""Processes that compute groups of cells: the same results, wherever a cell is computed and whoever dies."""
+"""Processes that compute the cells of a corpus: the same results, wherever a cell is computed and whoever dies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from alebrije.results import Cell, Store, Value
 from alebrije.studies.jobs import Job, Workers, run_jobs
-from alebrije.studies.processes import Processes, default_processes, grouped, started_processes
+from alebrije.studies.processes import Processes, by_corpus, default_processes, started_processes
 from alebrije.studies.together import Together
 
 _PATIENCE = 60.0  # seconds that a cell waits for one of another process
@@ -88,11 +88,11 @@ def run(jobs: Sequence[Job], tmp_path: Path) -> dict[object, float | None]:
     return {result.cell.labels["number"]: result.values["number"].score for result in store.all()}
 
 
-def test_cells_of_one_corpus_are_one_group_and_joint_work_comes_first(note: Path) -> None:
+def test_cells_of_one_corpus_stay_together_and_joint_work_comes_first(note: Path) -> None:
     joint = Together("key", 0, doubled)
     jobs = [job(0, "a", note), job(1, "b", note), job(2, "b", note)]
     last = Job(job(3, "c", note).cell, partial(label, 3, note), together=joint)
-    numbers = [[each.cell.labels["number"] for each in group] for group in grouped([*jobs, last])]
+    numbers = [[each.cell.labels["number"] for each in group] for group in by_corpus([*jobs, last])]
     assert numbers == [[3], [1, 2], [0]]
 
 
@@ -102,7 +102,7 @@ def test_a_gpu_is_needed_and_tiny_work_stays_in_one_process() -> None:
     assert default_processes("cuda", "tiny") == default_processes("cpu", "small") == 1
 
 
-def test_groups_are_computed_side_by_side_and_each_in_one_process(tmp_path: Path, note: Path) -> None:
+def test_corpora_are_computed_side_by_side(tmp_path: Path, note: Path) -> None:
     jobs = [job(0, "a", note, patient), *(job(n, "a", note) for n in range(4, 8))]
     jobs += [job(n, "b", note, short_of_memory) for n in (1, 2)]
     assert run(jobs, tmp_path) == {job.cell.labels["number"]: float(job.cell.inputs["number"]) for job in jobs}

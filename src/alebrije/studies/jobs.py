@@ -28,7 +28,7 @@ from alebrije.results import Cell, Result, Store
 from alebrije.results.canonical_json import digest
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.kept_cells import Kept, kept_values
-from alebrije.studies.processes import Processes, SharedWork, grouped
+from alebrije.studies.processes import Processes, SharedWork, by_corpus
 from alebrije.studies.stages import Activity, StageName, listening, seconds_of_stages, watched_processes, write_stages
 from alebrije.studies.together import Together, Work, joined
 
@@ -68,7 +68,7 @@ class Workers:
     shard: tuple[int, int] = (1, 1)
     progress: Progress | None = None
     activity: Activity | None = None
-    processes: Processes | None = None  # that are ready to compute groups of cells
+    processes: Processes | None = None  # that are ready to compute the cells of a corpus
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _computed(jobs: Sequence[Job], folder: Path, workers: Workers) -> Iterator[C
             yield from (_compute(job, folder) for job in joined(jobs))
         return
     if workers.processes is not None:
-        yield from _in_groups(jobs, folder, workers.processes, workers.activity)
+        yield from _by_corpus(jobs, folder, workers.processes, workers.activity)
         return
     lost = _lost_workers(workers.backend)
     waiting = {job.cell.key: job for job in _spread(jobs)}
@@ -223,14 +223,14 @@ def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: Workers) -> Ite
         yield from Parallel(n_jobs=workers.count, return_as="generator_unordered")(calls)
 
 
-def _in_groups(
+def _by_corpus(
     jobs: Sequence[Job], folder: Path, processes: Processes, activity: Activity | None
 ) -> Iterator[Computed]:
-    """Results of groups of cells, one group per process at a time.
+    """Results of cells, those of one corpus in one process.
 
     Where the memory of a GPU was too small for several processes, cells are computed again at the end.
     """
-    work, again = SharedWork(grouped(jobs)), dict[str, Job]()
+    work, again = SharedWork(by_corpus(jobs)), dict[str, Job]()
     by_key = {job.cell.key: job for job in jobs}
     with watched_processes(activity) as stages:
         compute = partial(_apart, folder=folder, parent=os.getpid(), stages=stages)

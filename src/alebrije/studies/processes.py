@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from alebrije.studies.jobs import Computed, Job
 
-_MOST = 8  # processes on a GPU: about as many as there are groups of cells, and some that encode for others
+_MOST = 8  # processes on a GPU: about as many as there are corpora, and some that encode for others
 _CORES_EACH = 2
 _MEMORY_EACH = 12 * 2**30  # bytes of the GPU
-_IN_GROUP = ("world", "corpus", "rule")  # labels of a cell that decide its group, besides the study
+_CORPUS = ("world", "corpus", "rule")  # labels of a cell that say what its corpus is, besides the study
 
 Compute = Callable[["Job"], "Computed"]
 Prepare = Callable[[Sequence["Job"]], "list[Job]"]
-_received: list[list[Job]] = []  # in a process that was started: all groups
+_received: list[list[Job]] = []  # in a process that was started: the cells of each corpus
 
 
 @dataclass(frozen=True)
@@ -86,20 +86,20 @@ def default_processes(device: str, size: str) -> int:
     return max(1, min(_MOST, (os.cpu_count() or 1) // _CORES_EACH, int(free // _MEMORY_EACH)))
 
 
-def grouped(jobs: Sequence[Job]) -> list[list[Job]]:
+def by_corpus(jobs: Sequence[Job]) -> list[list[Job]]:
     """The jobs of each corpus, those that take longest first: heads that are fitted together, then many cells."""
-    groups: dict[tuple[object, ...], list[Job]] = {}
+    parts: dict[tuple[object, ...], list[Job]] = {}
     for job in jobs:
         labels = job.cell.labels
-        groups.setdefault((job.cell.study, *(labels.get(name) for name in _IN_GROUP)), []).append(job)
-    return sorted(groups.values(), key=lambda own: (all(job.together is None for job in own), -len(own)))
+        parts.setdefault((job.cell.study, *(labels.get(name) for name in _CORPUS)), []).append(job)
+    return sorted(parts.values(), key=lambda own: (all(job.together is None for job in own), -len(own)))
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A group of cells to compute; with a place, only what one of them needs is computed, for another process."""
+    """The cells of a corpus, to be computed. With a place, only what one of them needs is computed, for another process."""
 
-    group: int
+    part: int
     place: int | None = None
 
 
@@ -107,19 +107,19 @@ class _Task:
 class SharedWork:
     """Groups of cells that this process and others take one after another. This one takes the first."""
 
-    groups: Sequence[list[Job]]
+    parts: Sequence[list[Job]]
     found: SimpleQueue[Computed] = field(default_factory=SimpleQueue)
     lost: list[Job] = field(default_factory=list)  # of a process that died
     tasks: deque[_Task] = field(default_factory=deque)
 
     def run(self, processes: Processes, prepare: Prepare, compute: Compute) -> Iterator[Computed]:
-        """Results as they are stored. `prepare` makes the jobs of a group ready in the process that computes them."""
-        ahead = [_Task(n, i) for n, own in enumerate(self.groups) for i, job in enumerate(own) if job.ahead is not None]
-        others = [_Task(n) for n in range(1, len(self.groups))]
+        """Results as they are stored. `prepare` makes the jobs of a corpus ready in the process that computes them."""
+        ahead = [_Task(n, i) for n, own in enumerate(self.parts) for i, job in enumerate(own) if job.ahead is not None]
+        others = [_Task(n) for n in range(1, len(self.parts))]
         both = zip_longest(others, reversed(ahead))  # this process begins with the first, so the others with the last
         self.tasks.extend([task for pair in both for task in pair if task is not None])
         drives = self._drives(processes, prepare, compute)
-        for job in prepare(self.groups[0]) if self.groups else ():
+        for job in prepare(self.parts[0]) if self.parts else ():
             yield compute(job)
             yield from self._arrived()
         yield from self._here(prepare, compute)
@@ -131,7 +131,7 @@ class SharedWork:
     def _drives(self, processes: Processes, prepare: Prepare, compute: Compute) -> list[threading.Thread]:
         """A thread for each process; none if the jobs cannot be sent, such as those of some models."""
         try:
-            sent = _Sent([*CloudpickledObjectWrapper((self.groups, prepare, compute)).__reduce__()])
+            sent = _Sent([*CloudpickledObjectWrapper((self.parts, prepare, compute)).__reduce__()])
         except Exception:
             return []
         drives = [threading.Thread(target=self._drive, args=(pool, sent), daemon=True) for pool in processes.pools]
@@ -144,7 +144,7 @@ class SharedWork:
         with suppress(IndexError):
             while True:
                 task = self.tasks.popleft()
-                for job in prepare(self.groups[task.group]) if task.place is None else ():
+                for job in prepare(self.parts[task.part]) if task.place is None else ():
                     yield compute(job)
                     yield from self._arrived()
 
@@ -162,12 +162,12 @@ class SharedWork:
         with suppress(IndexError):
             while True:
                 task = self.tasks.popleft()
-                jobs = self.groups[task.group]
+                jobs = self.parts[task.part]
                 left = {job.cell.key: job for job in jobs} if task.place is None else {}
                 places = range(len(jobs)) if task.place is None else [task.place]
                 try:
                     for place in places:
-                        computed = pool.submit(_carry_out, task.group, place, task.place is not None).result()
+                        computed = pool.submit(_carry_out, task.part, place, task.place is not None).result()
                         if computed is not None:
                             left.pop(computed.result.key, None)
                             self.found.put(computed)
@@ -208,15 +208,15 @@ def _precisions() -> tuple[Any, ...]:
 
 
 def _receive(sent: Any) -> None:
-    """Keep all groups of cells, ready to be computed."""
+    """Keep the cells of all corpora, ready to be computed."""
     global _compute
-    groups, prepare, _compute = sent
-    _received[:] = [prepare(jobs) for jobs in groups]
+    parts, prepare, _compute = sent
+    _received[:] = [prepare(jobs) for jobs in parts]
 
 
-def _carry_out(group: int, place: int, only_ahead: bool) -> Computed | None:
+def _carry_out(part: int, place: int, only_ahead: bool) -> Computed | None:
     """Compute a cell, or only what it needs; an error in that is left to the cell."""
-    job = _received[group][place]
+    job = _received[part][place]
     if not only_ahead:
         return _compute(job)
     with suppress(Exception):
