@@ -97,7 +97,7 @@ def by_corpus(jobs: Sequence[Job]) -> list[list[Job]]:
 
 @dataclass(frozen=True)
 class _Task:
-    """The cells of a corpus, to be computed. With a place, only what one of them needs is computed, for another process."""
+    """The cells of a corpus. With a place, only what one of them needs is computed, for another process."""
 
     part: int
     place: int | None = None
@@ -105,7 +105,7 @@ class _Task:
 
 @dataclass(frozen=True, eq=False)
 class SharedWork:
-    """Groups of cells that this process and others take one after another. This one takes the first."""
+    """The cells of each corpus, which this process and others take one after another. This one takes the first."""
 
     parts: Sequence[list[Job]]
     found: SimpleQueue[Computed] = field(default_factory=SimpleQueue)
