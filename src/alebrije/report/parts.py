@@ -60,7 +60,7 @@ class Shot(Picture):
         if max(image.size) > self.most:
             image.thumbnail((self.most, self.most))
         png, jpeg = io.BytesIO(), io.BytesIO()
-        image.save(png, "PNG", optimize=True)
+        image.save(png, "PNG")
         image.save(jpeg, "JPEG", quality=_QUALITY, subsampling=0)
         return min(("png", png.getvalue()), ("jpeg", jpeg.getvalue()), key=lambda made: len(made[1]))
 

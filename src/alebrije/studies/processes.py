@@ -115,9 +115,12 @@ class SharedWork:
     def run(self, processes: Processes, prepare: Prepare, compute: Compute) -> Iterator[Computed]:
         """Results as they are stored. `prepare` makes the jobs of a corpus ready in the process that computes them."""
         ahead = [_Task(n, i) for n, own in enumerate(self.parts) for i, job in enumerate(own) if job.ahead is not None]
-        others = [_Task(n) for n in range(1, len(self.parts))]
-        both = zip_longest(others, reversed(ahead))  # this process begins with the first, so the others with the last
+        # corpora whose images are cached keep the GPU busy, so what the longest work waits for comes before them
+        seen = [n for n in range(1, len(self.parts)) if _seen(self.parts[n])]
+        new = [_Task(n) for n in range(1, len(self.parts)) if n not in seen]
+        both = zip_longest(new, reversed(ahead))  # this process begins with the first, so the others with the last
         self.tasks.extend([task for pair in both for task in pair if task is not None])
+        self.tasks.extend([_Task(n) for n in seen])
         drives = self._drives(processes, prepare, compute)
         for job in prepare(self.parts[0]) if self.parts else ():
             yield compute(job)
@@ -174,6 +177,11 @@ class SharedWork:
                 except Exception:  # the process died
                     self.lost.extend(left.values())
                     return
+
+
+def _seen(jobs: Sequence[Job]) -> bool:
+    """Whether this machine has examined pixels on a corpus, so that its images are probably cached."""
+    return any(job.kept is not None and job.kept.exists for job in jobs)
 
 
 class _Sent:

@@ -184,7 +184,7 @@ def kind_of_twin(cell: Cell) -> str | None:
 
 def _loaded_twins(model: LoadedModel, count: int) -> list[Model]:
     subject = model.identity
-    if _can_be_drawn_again(model.encoder):
+    if _can_be_drawn_again(model):
         return [Untrained(model, subject, seed) for seed in range(count)]
     try:
         encoding = model.encoder.sample()
@@ -202,16 +202,21 @@ def _keep(of: object, seed: int, encoder: Encoder) -> None:
     _DRAWN[:] = [*same[max(len(same) + 1 - room, 0) :], (of, seed, encoder)] if room > 1 else [(of, seed, encoder)]
 
 
-def _can_be_drawn_again(encoder: Encoder) -> bool:
-    """Whether the weights of an encoder can be re-initialised; tried once."""
+def _can_be_drawn_again(model: LoadedModel) -> bool:
+    """Whether the weights of a model can be re-initialised; tried once, and the twin is kept."""
+    encoder = model.encoder
     if encoder.plan is not None:
         return True
     if encoder not in _CAN_BE_DRAWN:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in cells: the scale of weights depends on it in the last digit
         try:
-            reinitialised(encoder, 0)
+            _keep(model, 0, reinitialised(encoder, 0))
             _CAN_BE_DRAWN[encoder] = True
         except NotReinitialisedError:
             _CAN_BE_DRAWN[encoder] = False
+        finally:
+            torch.set_num_threads(threads)
     return _CAN_BE_DRAWN[encoder]
 
 
