@@ -115,7 +115,7 @@ KINDS: dict[str, Callable[[], nn.Module]] = {"cnn": cnn, "vit": ViT, "slots": Sl
 def examine(
     name: str, first: int, size: str, out: Path, device: str, alphas: tuple[float, ...]
 ) -> list[dict[str, Any]]:
-    """The verdicts on one network, such as "cnn-3". Processes begin with different tests, to render different images."""
+    """The verdicts on one network, such as "cnn-3". `first` turns the tests, so that processes render other images."""
     torch.set_num_threads(1)
     kind, _, seed = name.partition("-")
     torch.manual_seed(1000 + int(seed))
