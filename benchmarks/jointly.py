@@ -15,7 +15,9 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from alebrije.train.sources import PreloadedSource, to_float
 from alebrije.train.train_step import TrainStep
 from alebrije.worlds import World
 from alebrije.worlds import get as get_world
+from annealing import evaluation, scores
 from evidence import neurons, sheet
 
 MODELS = ("beta-vae", "beta-tcvae", "factor-vae", "parted-vae", "parted-vae-ss", "weakde", "annealed-vae")
@@ -114,11 +117,12 @@ def with_labels(made: Plan, items: dict[str, Tensor], device: torch.device) -> d
 def plans(kind: str, models: list[str], seeds: list[int], steps: int, images: int) -> Iterator[tuple[str, Plan]]:
     """Yield the name and the plan of every model."""
     world = "dsprites" if kind == "neurons" else "rooms"
-    for name in models:
+    for text in models:
+        name, _, seed_of_one = text.partition("/")
         settings = SETTINGS.get((name, world), {})
         if kind == "generalisation" and name == "annealed-vae":
-            settings = {"anneal": 2 * steps}  # the same share of the capacity as in 50,000 steps of the paper's preset
-        for seed in seeds:
+            settings = {"capacity": 15.0, "anneal": 3 * steps // 4}  # rooms need more nats than dsprites
+        for seed in [int(seed_of_one)] if seed_of_one else seeds:
             made = plan(
                 name, preset_name="small", world=world, images=images, seed=seed, settings=settings, dry_run=False
             )
@@ -152,7 +156,33 @@ def generalisation(made: Plan, model: nn.Module, corpus: Corpus, images: Tensor,
     return found
 
 
-def train(members: list[Member], steps: int, ends: float) -> int:
+class OverTraining:
+    """SNC and MIG of models on 10,000 images after some steps, computed by other processes meanwhile."""
+
+    def __init__(self, every: int, count: int, workers: int, device: torch.device) -> None:
+        self.every = every
+        self.images, self.factors = evaluation(count, device) if every else (torch.empty(0), torch.empty(0))
+        self.pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if every else None
+        self.found: dict[str, list[tuple[int, Future[dict[str, Any]]]]] = {}
+
+    @torch.no_grad()
+    def score(self, members: list[Member], step: int) -> None:
+        """Encode the images by all models and have the codes scored, if it is time."""
+        if self.pool is None or step % self.every:
+            return
+        for each in members:
+            each.model.eval()
+            codes = torch.cat([each.model(to_float(part)).vector for part in self.images.split(500)]).cpu()
+            each.model.train()
+            future = self.pool.submit(scores, codes.numpy(), self.factors.numpy())
+            self.found.setdefault(each.name, []).append((step, future))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return the scores of a model by step."""
+        return [{"step": step, **future.result()} for step, future in self.found.get(name, [])]
+
+
+def train(members: list[Member], steps: int, ends: float, over_training: OverTraining) -> int:
     """Take the steps of all models, until a time; return how many were taken."""
     clock = time.perf_counter()
     for step in range(steps):
@@ -162,6 +192,7 @@ def train(members: list[Member], steps: int, ends: float) -> int:
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             losses = {each.name: round(each.step.mean_losses(None)["loss"], 1) for each in members}
+            over_training.score(members, step + 1)
             pace = 1000 * (time.perf_counter() - clock) / (step + 1)
             print(
                 f"step {step + 1}: {pace:.2f} ms for all", json.dumps(losses) if step % 5000 == 4999 else "", flush=True
@@ -176,11 +207,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("kind", choices=("neurons", "generalisation"))
-    parser.add_argument("--models", nargs="*")
+    parser.add_argument("--models", nargs="*", help="names, or NAME/SEED for one seed")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--steps", type=int, default=30_000)
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--images", type=int, help="learn from the first images only, to try this on a CPU")
+    parser.add_argument("--score-every", type=int, default=0, help="steps between scores of 10,000 images; 0: none")
     parser.add_argument("--scored", type=int, default=30_000, help="images of dsprites to score")
     parser.add_argument("--weights", nargs="*", default=[], help="models whose weights are kept")
     told, began = parser.parse_args(), time.perf_counter()
@@ -193,12 +225,13 @@ def main() -> None:
     base = plan("ae", preset_name="paper", world=world.name, dry_run=False)
     items = preload(base.scene_set(), told.images or world.whole or 0, device)
     print(f"{len(named)} models, images after {time.perf_counter() - began:.1f} s", flush=True)
+    over_training = OverTraining(told.score_every, min(10_000, told.scored), 12, device)
     torch.manual_seed(1)
     members = [member(name, made, items, device) for name, made in named]
     if device.type == "cuda":
         torch.cuda.synchronize()
     clock = time.perf_counter()
-    taken = train(members, told.steps, began + told.limit)
+    taken = train(members, told.steps, began + told.limit, over_training)
     seconds = time.perf_counter() - clock
     shared = {
         "steps": taken,
@@ -219,12 +252,15 @@ def main() -> None:
         if told.kind == "neurons":
             with torch.no_grad(), torch.random.fork_rng():
                 found, rows = neurons(each.plan, each.model, device, told.scored)
+            found["over training"] = over_training.rows(each.name)
             sheet(rows, told.folder / f"{each.name}.jpg")
         else:
             found = generalisation(each.plan, each.model, *examined)
         records[each.name] = {"found": found, **shared, "plan": each.plan.to_json()}
         print(each.name, json.dumps(found), f"{time.perf_counter() - began:.1f} s", flush=True)
         (told.folder / f"{told.kind}.json").write_text(json.dumps(records, indent=1) + "\n")
+    if over_training.pool is not None:
+        over_training.pool.shutdown()
 
 
 def examination(kind: str, device: torch.device) -> tuple[Any, ...]:
