@@ -5,7 +5,7 @@
     python tools/agreement.py --foreign DIR --only ari compare what has this text in its name; write nothing
     python tools/agreement.py --page                   write the tables again from the record
 
-A row whose code is missing in DIR keeps what was measured before; the table names our commit at which each was measured.
+A row whose code is missing in DIR keeps what was measured before. The table names our commit at which each was measured.
 """
 
 from __future__ import annotations
