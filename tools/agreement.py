@@ -5,7 +5,7 @@
     python tools/agreement.py --foreign DIR --only ari compare what has this text in its name; write nothing
     python tools/agreement.py --page                   write the tables again from the record
 
-A row whose code is missing in DIR keeps what was measured before. The table names our commit at which each was measured.
+A row whose code is missing in DIR keeps its former record. The table names our commit at which each was measured.
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ def main() -> None:
         print(f"pip install --no-deps --target DIR/packages {' '.join(PACKAGES)}")
     else:
         torch.set_num_threads(1)  # small networks; more threads wait for each other
+        commit = subprocess.check_output(("git", "rev-parse", "--short", "HEAD"), cwd=ROOT, text=True).strip()
         records = compare_all(Foreign(options.foreign.resolve()), options.only)
         if not options.only:
-            commit = subprocess.check_output(("git", "rev-parse", "--short", "HEAD"), cwd=ROOT, text=True).strip()
             keep_measured(records, json.loads(RECORD.read_text(encoding="utf-8")), commit)
             stored = {
                 "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
