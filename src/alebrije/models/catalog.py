@@ -39,6 +39,11 @@ class ModelRecord:
         """Setting -> default value."""
         return {name: setting.default for name, setting in inspect.signature(self.model_class).parameters.items()}
 
+    @property
+    def free_slots(self) -> bool:
+        """Whether it accepts another number of slots, as `slots`, than it was trained with."""
+        return "slots" in inspect.signature(self.model_class.forward).parameters
+
     def setting_types(self) -> dict[str, Any]:
         """Setting -> type of its value."""
         return {name: hint for name, hint in get_type_hints(self.model_class.__init__).items() if name != "return"}
