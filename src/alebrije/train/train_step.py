@@ -147,10 +147,11 @@ class TrainStep:
 def _compiled(function: Function) -> Function:
     """Compile a function, with those options that this version of torch has."""
     options: dict[str, Any] = dict.fromkeys(set(COMPILE_OPTIONS) & set(torch._inductor.list_options()), True)
-    return with_constant_numbers(torch.compile(function, options=options))  # type: ignore[arg-type]
+    compiled: Any = with_constant_numbers(torch.compile(function, options=options))
+    return compiled  # type: ignore[no-any-return]
 
 
-def with_constant_numbers(compiled: Function) -> Function:
+def with_constant_numbers(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """A compiled function to which the floats of a model, such as an epsilon, are constants.
 
     Where a second model in the process has other floats, torch's compiler makes them variables, for which some models
@@ -162,4 +163,4 @@ def with_constant_numbers(compiled: Function) -> Function:
         with torch._dynamo.config.patch(specialize_float=True):
             return compiled(*arguments)
 
-    return call  # type: ignore[return-value]
+    return call
