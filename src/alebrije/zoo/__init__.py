@@ -1,0 +1,15 @@
+"""The zoo: trained models that come with alebrije, each with a card that says how it was trained and what it scores.
+
+>>> from alebrije import zoo
+>>> "slot-attention" in zoo.names()
+True
+>>> zoo.card("slot-attention").world
+'clevr6'
+
+`zoo.load(NAME)` returns the network; `zoo:NAME` is its spec, as in ``alebrije.evaluate("zoo:slot-attention")``.
+"""
+
+from alebrije.zoo.cards import Card, CardScore, Training, card, cards, names
+from alebrije.zoo.entries import add_run, load
+
+__all__ = ["Card", "CardScore", "Training", "add_run", "card", "cards", "load", "names"]
