@@ -9,7 +9,7 @@ True
 `zoo.load(NAME)` returns the network; `zoo:NAME` is its spec, as in ``alebrije.evaluate("zoo:slot-attention")``.
 """
 
-from alebrije.zoo.cards import Card, CardScore, Training, card, cards, names
+from alebrije.zoo.cards import RESULTS, Card, CardScore, Training, card, cards, names
 from alebrije.zoo.entries import add_run, load
 
-__all__ = ["Card", "CardScore", "Training", "add_run", "card", "cards", "load", "names"]
+__all__ = ["RESULTS", "Card", "CardScore", "Training", "add_run", "card", "cards", "load", "names"]

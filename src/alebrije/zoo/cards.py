@@ -16,7 +16,9 @@ from alebrije.suggest import did_you_mean
 from alebrije.train.plan import Plan
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
-MODELS = Path(str(files("alebrije.zoo"))) / "models"  # a folder for each model
+_HERE = Path(str(files("alebrije.zoo")))
+MODELS = _HERE / "models"  # a folder for each model
+RESULTS = _HERE / "results"  # the result folder of all models and references
 
 
 class _Record(BaseModel):
