@@ -1,11 +1,5 @@
 """The zoo: trained models that come with alebrije, each with a card that says how it was trained and what it scores.
 
->>> from alebrije import zoo
->>> "slot-attention" in zoo.names()
-True
->>> zoo.card("slot-attention").world
-'clevr6'
-
 `zoo.load(NAME)` returns the network; `zoo:NAME` is its spec, as in ``alebrije.evaluate("zoo:slot-attention")``.
 """
 

@@ -89,13 +89,7 @@ def cards(folder: Path = MODELS) -> tuple[Card, ...]:
 
 
 def card(name: str, folder: Path = MODELS) -> Card:
-    """The card of a model.
-
-    >>> card("slot-atention")
-    Traceback (most recent call last):
-        ...
-    alebrije.errors.InputError: the zoo has no model 'slot-atention'; did you mean 'slot-attention'?
-    """
+    """The card of a model."""
     known = names(folder)
     if name not in known:
         raise InputError(f"the zoo has no model {name!r}{did_you_mean(name, known) or '; `alebrije zoo` lists all'}")
