@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from alebrije.adapters.embeddings import Embeddings
-from alebrije.adapters.encoder import DEFAULT_SIZE, MOST_SLOTS, Encoder
+from alebrije.adapters.encoder import DEFAULT_SIZE, Encoder
 from alebrije.adapters.specs import is_class_spec, load
+from alebrije.adapters.tokens import MOST_SLOTS
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.worlds import get as get_world

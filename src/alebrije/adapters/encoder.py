@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from alebrije.adapters.embeddings import Embeddings
 from alebrije.adapters.outputs import read_output
 from alebrije.adapters.preprocessing import Preprocessing, to_uint8
+from alebrije.adapters.tokens import Tokens, read_tokens
 from alebrije.checks import check_images, usable_device, whole_number
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
@@ -23,7 +24,6 @@ from alebrije.suggest import did_you_mean
 from alebrije.train.plan import Plan
 
 DEFAULT_SIZE = 128  # pixels a side of the images that probe a model of unknown input size; worlds render this size too
-MOST_SLOTS = 16  # more are tokens, not objects; analogy cannot match them in reasonable time and uses their mean
 _PARTS = ("vector", "slots", "masks", "reconstruction")
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # weight dtypes that images are converted to
 
@@ -82,6 +82,7 @@ class Encoder:
         self._given_name = name
         self._hooked = None if layer is None else self._submodule(layer)
         self._sample: Encoding | None = None
+        self._token_shape: tuple[int, ...] | None = None
         self._is_random = False  # whether it has used random numbers
         self._drew = False  # whether it did in its last run
 
@@ -92,6 +93,17 @@ class Encoder:
     def codes(self, images: Tensor, *, seed: int = 0) -> Tensor:
         """Return only vectors [B, D] or slots [B, K, D]; masks of many images would fill the memory."""
         return torch.cat([self._encode(part, seed).codes for part in self._batches(images)])
+
+    def tokens(self, images: Tensor, *, seed: int = 0) -> Tokens | None:
+        """The tokens of images, a vector for each patch, on the device of the model; None if it returns none."""
+        runs = (self._run_seeded(part, seed) for part in self._batches(images))
+        parts = [read_tokens(output, prepared) for prepared, output in runs]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        if len(shapes := {part.grid.shape[1:] for part in known}) > 1:
+            raise InputError(f"{self.name} returned tokens of different shapes: {sorted(map(list, shapes))}")
+        return Tokens(torch.cat([part.grid for part in known]), torch.cat([part.leading for part in known]))
 
     def prepare(self, images: Tensor) -> Tensor:
         """Preprocess images and convert them to the device and dtype of the weights."""
@@ -174,12 +186,25 @@ class Encoder:
         if isinstance(self.model, Embeddings):
             return next(iter(self.model.stored.values()))
         if self._sample is None:
-            size = self.preprocessing.size or DEFAULT_SIZE
-            self._sample = self(torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)))
+            self._sample = self(self._noise())
         return self._sample
+
+    @property
+    def token_shape(self) -> tuple[int, ...]:
+        """The shape [D, h, w] of its tokens; empty without tokens or with masks. Found by encoding noise, once."""
+        if self._token_shape is None:
+            own = self.plan is None and not isinstance(self.model, Embeddings)
+            tokens = self.tokens(self._noise()) if own else None
+            self._token_shape = () if tokens is None else tuple(tokens.grid.shape[1:])
+        return self._token_shape
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}, images {self.preprocessing}, on {self.device}>"
+
+    def _noise(self) -> Tensor:
+        """Two images of noise."""
+        size = self.preprocessing.size or DEFAULT_SIZE
+        return torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0))
 
     def _batches(self, images: Tensor) -> Iterator[Tensor]:
         images = check_images(images)

@@ -25,6 +25,7 @@ REFERENCES: Mapping[str, str] = {
     "projection": "a random projection of the true factors",
     "noise": "numbers unrelated to the image",
 }
+POSITIONS = "pixels with positions"  # the yardstick of models whose tokens are clustered
 _KMEANS_ROUNDS = 10
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from alebrije.arrays import Array
 from alebrije.instruments.grouping.pictures import faults, marked_picture
-from alebrije.instruments.grouping.verdict import SCORES, tested_as_trained
+from alebrije.instruments.grouping.verdict import CLUSTERS, OBJECTS, SCORES, tested_as_trained
 from alebrije.report import sections
 from alebrije.report.charts import Point, bars, dots, heat_map, lines
 from alebrije.report.findings import Finding, Findings
@@ -38,7 +38,13 @@ def section(findings: Findings) -> Section:
     everything = findings.of(_NAME)
     scored = [finding for finding in everything if finding.estimate("fg-ari", "ari") is not None]
     return Section(
-        charts=[*_score_charts(scored), *_heat_maps(scored), *_object_charts(scored), *_correlations(everything)],
+        charts=[
+            *_score_charts(scored),
+            *_heat_maps(scored),
+            *_cluster_charts(scored),
+            *_object_charts(scored),
+            *_correlations(everything),
+        ],
         galleries=_galleries(findings, scored),
         grids=sections.full_grids(findings, _NAME),
         remarks=(_REMARK,),
@@ -104,6 +110,21 @@ def _object_charts(findings: Sequence[Finding]) -> list[Chart]:
     return [Chart(slug(_NAME, "objects"), "By number of objects", words, draw)]
 
 
+def _cluster_charts(findings: Sequence[Finding]) -> list[Chart]:
+    """FG-ARI of clustered tokens by the number of clusters."""
+    series: dict[str, list[Point]] = {}
+    fixed = [finding for finding in findings if _is_number(finding.get(CLUSTERS))]
+    labels = varied(fixed, "world", "pixels")
+    for finding in sorted(fixed, key=lambda finding: float(finding.get(CLUSTERS))):
+        if (found := finding.known("fg-ari")) is not None:
+            series.setdefault(short(titled(finding, *labels), 28), []).append(Point(finding.get(CLUSTERS), found))
+    if not any(len(points) > 1 for points in series.values()):
+        return []
+    draw = partial(lines, dict(list(series.items())[: sections.MOST_LINES]), "clusters in every image", "FG-ARI")
+    words = "FG-ARI of models without masks, whose tokens are clustered by k-means, by the number of clusters."
+    return [Chart(slug(_NAME, CLUSTERS), "By number of clusters", words, draw)]
+
+
 def _points(table: Any) -> list[Point]:
     scores = table if isinstance(table, dict) else {}
     return [Point(float(count), Estimate(float(score))) for count, score in scores.items() if _is_number(score)]
@@ -136,7 +157,7 @@ def _pictured(findings: Sequence[Finding]) -> list[Finding]:
     """All findings; of a grid, only those tested as trained with the fewest, middle and most slots."""
     grids = _grids_of(findings)
     in_grids = {id(finding) for grid in grids.values() for finding in grid}
-    chosen = [finding for finding in findings if id(finding) not in in_grids]
+    chosen = [one for one in findings if id(one) not in in_grids and one.get(CLUSTERS) in (None, OBJECTS)]
     for grid in grids.values():
         diagonal = sorted(tested_as_trained(grid), key=lambda finding: finding.get("test_slots"))
         chosen += [diagonal[at] for at in dict.fromkeys([0, len(diagonal) // 2, len(diagonal) - 1])]
