@@ -14,7 +14,7 @@ from torch import Tensor
 from alebrije.adapters.embeddings import Embeddings
 from alebrije.adapters.encoder import DEFAULT_SIZE, Encoder
 from alebrije.adapters.specs import is_class_spec, load
-from alebrije.adapters.tokens import MOST_SLOTS
+from alebrije.adapters.tokens import MOST_SLOTS, read_tokens
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.worlds import get as get_world
@@ -199,7 +199,8 @@ class _ModelCheck:
             return [*items, fault if everywhere else replace(fault, sentence=_at(size, fault.sentence))]
         readings = {size: reading for size, reading in found.items() if isinstance(reading, _Reading)}
         first, *others = readings.values()
-        items += [self.output(readings), self.numbers(first), self.mode(), self.gradients(first.raw)]
+        items += [self.output(readings), *self.grouping(first), self.numbers(first)]
+        items += [self.mode(), self.gradients(first.raw)]
         items.append(_input(first.prepared, first.original))
         if bool(first.codes.isfinite().all()):
             items += [self.reaction(first), *self.repeatability(first.codes)]
@@ -280,6 +281,13 @@ class _ModelCheck:
             fix = "if these are reconstructions, return the codes instead, or both: a dictionary with `vector`"
             return CheckItem("output", "note", f"{sentence}. Three channels may be the colours of an image.", fix)
         return CheckItem("output", "ok", f"{sentence}.")
+
+    def grouping(self, reading: _Reading) -> list[CheckItem]:
+        """Say which tokens stand for masks, if some do."""
+        tokens = read_tokens(reading.raw, reading.original)
+        if tokens is None:
+            return []
+        return [CheckItem("grouping", "ok", f"It has no masks; grouping clusters its {tokens}.")]
 
     def numbers(self, reading: _Reading) -> CheckItem:
         noise = torch.rand(2, *self.scenes.shape[1:], generator=torch.Generator().manual_seed(0))

@@ -10,6 +10,7 @@ VERSION = 1  # raised when the same tokens give other groups
 _STARTS = 4  # the one with the smallest distances is kept
 _ROUNDS = 20
 _SEED = 0
+_MOST = 512  # clusters; masks have at most 255 objects
 
 
 def cluster_tokens(grid: Tensor, clusters: Tensor, size: tuple[int, int]) -> Tensor:
@@ -41,7 +42,7 @@ def kmeans(points: Tensor, clusters: Tensor, *, on_sphere: bool = False) -> Tens
     `on_sphere`, centres have length 1, as the points should.
     """
     most = int(clusters.max())
-    random = torch.rand(_STARTS, most, generator=torch.Generator().manual_seed(_SEED)).to(points.device)
+    random = torch.rand(_STARTS, _MOST, generator=torch.Generator().manual_seed(_SEED))[:, :most].to(points.device)
     used = torch.arange(most, device=points.device) < clusters.to(points.device)[:, None]  # [B, K]
     best = [_one_start(points, used, numbers, on_sphere) for numbers in random]
     labels, losses = (torch.stack(each) for each in zip(*best, strict=True))  # [S, B, N] and [S, B]

@@ -35,7 +35,10 @@ _SIDE = 64  # pixels at most of the images whose pixels are clustered with their
 
 @dataclass(frozen=True)
 class PixelsWithPositions(Pixels):
-    """Pixels, described by their colour and their position, all in 0..1. The yardstick of clustered tokens."""
+    """Pixels, described by their colour in 0..1 and their position, where 1 is the longer side of the image.
+
+    This is the yardstick of clustered tokens.
+    """
 
     @property
     def labels(self) -> Mapping[str, Label]:
@@ -53,7 +56,10 @@ class PixelsWithPositions(Pixels):
         scale = min(1.0, _SIDE / max(height, width))
         size = (round(height * scale), round(width * scale))
         colours = F.interpolate(view.images.float() / 255, size, mode="bilinear", antialias=True)
-        rows, columns = (torch.linspace(0, 1, length, device=colours.device) for length in size)
+        ends = (length / max(height, width) for length in (height, width))
+        rows, columns = (
+            torch.linspace(0, end, length, device=colours.device) for end, length in zip(ends, size, strict=True)
+        )
         positions = torch.stack(torch.meshgrid(rows, columns, indexing="ij")).expand(len(colours), -1, -1, -1)
         labels = kmeans(torch.cat([colours, positions], 1).flatten(2).transpose(1, 2), clusters)
         return label_maps(labels, size, (height, width))
