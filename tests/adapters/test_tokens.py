@@ -98,7 +98,7 @@ def test_an_encoder_gives_tokens_in_batches(images: Tensor) -> None:
     assert tokens is not None
     with torch.no_grad():
         torch.testing.assert_close(tokens.grid, network(encoder.preprocessing(images)))
-    assert "its 16 tokens (4 x 4)" in check(encoder)["grouping"].sentence
+    assert "its 16 tokens (4 x 4) are clustered" in check(encoder)["grouping"].sentence
     assert Encoder(nn.Sequential(network, nn.Flatten())).token_shape == ()
 
 

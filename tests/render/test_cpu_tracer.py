@@ -66,7 +66,7 @@ def check_same(scenes: Scenes, size: int) -> None:
         assert (first is None and second is None) or torch.equal(first, second), field.name
 
 
-@pytest.mark.parametrize("name", ["clevr", "clevr6", "clevr10", "coat", "coat-correlated", "clevrtex"])
+@pytest.mark.parametrize("name", ["clevr", "clevr6", "clevr10", "coat", "coat-correlated", "clevrtex", "furniture"])
 @pytest.mark.parametrize("size", [37, 64])
 def test_worlds_look_the_same(name: str, size: int) -> None:
     check_same(worlds.get(name).sample(3, seed=size), size)

@@ -26,7 +26,7 @@ from alebrije.render.stage import Stage
 from alebrije.render.unwrapping import GROUND_TILE, GROUND_U, ROUND, SLANT, around_the_axis
 from alebrije.render.vectors import dot, length
 
-_FORMS = ("ball", "box", "tube", "solid", "field", "cone", "ring")  # in the order of `cpu.rays`
+_FORMS = ("ball", "box", "tube", "solid", "field", "cone", "ring", "block")  # in the order of `cpu.rays`
 _WAYS = {"cube": unwrapping.CUBE, "monkey": unwrapping.MONKEY, "icosahedron": unwrapping.ICOSAHEDRON}
 
 
