@@ -295,7 +295,8 @@ class _ModelCheck:
 
     def grouping(self, reading: _Reading) -> list[CheckItem]:
         """Say which tokens stand for masks, if some do."""
-        tokens = read_tokens(reading.raw, reading.original) if self.encoder.token_shape else None
+        clustered = self.encoder.takes == "images" and self.encoder.plan is None
+        tokens = read_tokens(reading.raw, reading.original) if clustered else None
         return [] if tokens is None else [CheckItem("grouping", "ok", f"It has no masks; its {tokens} are clustered.")]
 
     def numbers(self, reading: _Reading) -> CheckItem:
