@@ -413,8 +413,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "heads": heads,
     "thresholds": thresholds,
     "untrained": untrained,
-    "zoo": zoo,
-    "zoo references": zoo_references,
 }
 
 
