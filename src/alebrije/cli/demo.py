@@ -29,12 +29,13 @@ class Demo:
     def run(self) -> None:
         """Examine, write the report and print the verdicts."""
         at_least_one(jobs=self.jobs)
+        from alebrije import zoo
         from alebrije.cli.progress import cell_progress
         from alebrije.demo.run import run_demo, run_trained_demo
         from alebrije.report.page import in_words
 
         started = time.perf_counter()
-        run = run_trained_demo if self.train else run_demo
+        run = run_trained_demo if self.train or not zoo.names() else run_demo
         with cell_progress() as progress:
             report = run(self.out, workers=self.jobs, progress=progress.cells, activity=progress.activity)
         page = report.save(self.out / "report.html")
