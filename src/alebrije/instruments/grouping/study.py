@@ -15,8 +15,16 @@ from alebrije.data.user_images import PREFIX, world_label
 from alebrije.errors import InputError
 from alebrije.instruments.grouping.images import Corpus
 from alebrije.instruments.grouping.slots import CORRELATIONS, has_free_slots, with_test_slots
+from alebrije.instruments.grouping.tokens import (
+    Clusters,
+    PixelsWithPositions,
+    TokenCell,
+    cluster_inputs,
+    is_clustered,
+)
 from alebrije.instruments.grouping.user_corpus import corpus_of
 from alebrije.instruments.grouping.values import METRICS, compute_values
+from alebrije.instruments.grouping.verdict import CLUSTERS, OBJECTS
 from alebrije.metrics import find
 from alebrije.results import Cell
 from alebrije.results.cells import Label
@@ -62,7 +70,10 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     found = []
     for world in request.worlds or (size.world,):
         corpus = corpus_of(world, size.images, size.pixels)
-        found += [_job(folder, request, model, corpus, wanted) for model in _models(folder, request, world)]
+        models = list(_models(folder, request, world))
+        found += [job for model in models for job in _jobs_of(folder, request, model, corpus, wanted)]
+        if request.yardsticks and any(map(is_clustered, models)):
+            found += _jobs_of(folder, request, PixelsWithPositions(), corpus, wanted)
     return found
 
 
@@ -103,7 +114,24 @@ def _trained(folder: ResultFolder, request: Request, world: str, name: str) -> I
             yield TrainedModel(made, folder, request.device)
 
 
-def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, wanted: tuple[str, ...]) -> Job:
+def _jobs_of(
+    folder: ResultFolder, request: Request, model: Model, corpus: Corpus, wanted: tuple[str, ...]
+) -> list[Job]:
+    """The cell of a model, or one for each number of clusters if its tokens are clustered."""
+    clustered = is_clustered(model)
+    fixed = () if request.yardsticks or not clustered else SIZES[request.size].slots
+    numbers: tuple[Clusters | None, ...] = (OBJECTS, *fixed) if clustered else (None,)
+    return [_job(folder, request, model, corpus, wanted, clusters) for clusters in numbers]
+
+
+def _job(
+    folder: ResultFolder,
+    request: Request,
+    model: Model,
+    corpus: Corpus,
+    wanted: tuple[str, ...],
+    clusters: Clusters | None,
+) -> Job:
     labels: dict[str, Label] = {"size": request.size, "world": world_label(corpus.world), "pixels": corpus.pixels}
     inputs = {
         "subject": dict(model.identity),
@@ -111,6 +139,12 @@ def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, w
         "metrics": {name: find(name).version for name in wanted},
         "protocol": PROTOCOL,
     }
-    cell = Cell(study="grouping", labels={**labels, **model.labels}, inputs=inputs)
-    work = partial(compute_values, folder, cell, model, corpus, wanted, request.device)
-    return Job(cell, work, model, corpus.pixels)
+    labels |= model.labels
+    if clusters is None:
+        cell = Cell(study="grouping", labels=labels, inputs=inputs)
+        work = partial(compute_values, folder, cell, model, corpus, wanted, request.device)
+        return Job(cell, work, model, corpus.pixels)
+    labels[CLUSTERS], inputs["tokens"] = clusters, cluster_inputs(clusters)
+    cell = Cell(study="grouping", labels=labels, inputs=inputs)
+    tokens = TokenCell(folder, cell, model, corpus, wanted, request.device, clusters)
+    return Job(cell, tokens.compute, model, corpus.pixels, together=tokens.together)
