@@ -10,9 +10,10 @@ from typing import TypeVar
 import numpy as np
 
 from alebrije.arrays import Array
+from alebrije.instruments.grouping.cluster_charts import cluster_charts
 from alebrije.instruments.grouping.pictures import faults, marked_picture
 from alebrije.instruments.grouping.slot_charts import grids_of, object_charts, slot_charts, without_most_slots
-from alebrije.instruments.grouping.verdict import SCORES, tested_as_trained
+from alebrije.instruments.grouping.verdict import CLUSTERS, OBJECTS, SCORES, tested_as_trained
 from alebrije.report import sections
 from alebrije.report.charts import bars, dots
 from alebrije.report.findings import Finding, Findings
@@ -43,7 +44,13 @@ def section(findings: Findings) -> Section:
     everything = findings.of(_NAME)
     scored = [finding for finding in everything if finding.estimate("fg-ari", "ari") is not None]
     return Section(
-        charts=[*_score_charts(scored), *slot_charts(scored), *object_charts(scored), *_correlations(everything)],
+        charts=[
+            *_score_charts(scored),
+            *slot_charts(scored),
+            *cluster_charts(scored),
+            *object_charts(scored),
+            *_correlations(everything),
+        ],
         galleries=_galleries(findings, scored),
         grids=sections.full_grids(findings, _NAME),
         remarks=(_REMARK,),
@@ -97,7 +104,7 @@ def _pictured(findings: Sequence[Finding]) -> list[Finding]:
     """All findings; of a grid, only those tested as trained with the fewest, middle and most slots."""
     grids = grids_of(findings)
     in_grids = {id(finding) for grid in grids.values() for finding in grid}
-    chosen = [finding for finding in findings if id(finding) not in in_grids]
+    chosen = [one for one in findings if id(one) not in in_grids and one.get(CLUSTERS) in (None, OBJECTS)]
     for grid in grids.values():
         diagonal = sorted(tested_as_trained(grid), key=lambda finding: finding.get("test_slots"))
         chosen += _fewest_middle_most(diagonal)

@@ -15,8 +15,16 @@ from alebrije.data.user_images import PREFIX, world_label
 from alebrije.errors import InputError
 from alebrije.instruments.grouping.images import Corpus
 from alebrije.instruments.grouping.slots import CORRELATIONS, has_free_slots, with_test_slots
+from alebrije.instruments.grouping.tokens import (
+    Clusters,
+    PixelsWithPositions,
+    TokenCell,
+    cluster_inputs,
+    is_clustered,
+)
 from alebrije.instruments.grouping.user_corpus import corpus_of
 from alebrije.instruments.grouping.values import METRICS, compute_values
+from alebrije.instruments.grouping.verdict import CLUSTERS, OBJECTS
 from alebrije.metrics import find
 from alebrije.results import Cell
 from alebrije.results.cells import Label
@@ -41,6 +49,11 @@ class Size:
     trained: tuple[str, ...] = ()  # unless the request names models
     references: tuple[str, ...] = ("pixels", "oracle", "noise")  # projection groups like oracle
     initial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # model -> how its slots are initialised
+    pixels_of: Mapping[str, int] = field(default_factory=dict)  # worlds that need others
+
+    def pixels_in(self, world: str) -> int:
+        """The side of the images of a world."""
+        return self.pixels_of.get(world, self.pixels)
 
 
 # The ticks of Figure 10. The paper says that it tried 15 x 15 numbers of slots, and not which.
@@ -49,8 +62,12 @@ _BOTH = {"slot-attention": ("random", "learned"), "bo-qsa": ("learned", "random"
 SIZES: Mapping[SizeName, Size] = {
     "paper": Size("clevr10", 128, 320, PAPER_SLOTS, seeds=3, trained=("slot-attention",), initial=_BOTH),
     "small": Size("clevr6", 64, 256, (3, 5, 7, 9, 11), trained=("slot-attention",), initial=_BOTH),
-    "tiny": Size("sprites", 32, 64, (2, 3, 4), initial={"slot-attention": ("random",), "bo-qsa": ("learned",)}),
-}
+    "tiny": Size(
+        "sprites", 32, 64, (2, 3, 4),
+        initial={"slot-attention": ("random",), "bo-qsa": ("learned",)},
+        pixels_of=dict.fromkeys(("clevr6", "clevr10", "coat"), 64),  # objects of four pixels would have no shape
+    ),
+}  # fmt: skip
 
 
 def jobs(folder: ResultFolder, request: Request) -> list[Job]:
@@ -61,8 +78,11 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     size = SIZES[request.size]
     found = []
     for world in request.worlds or (size.world,):
-        corpus = corpus_of(world, size.images, size.pixels)
-        found += [_job(folder, request, model, corpus, wanted) for model in _models(folder, request, world)]
+        corpus = corpus_of(world, size.images, size.pixels_in(world))
+        models = list(_models(folder, request, world))
+        found += [job for model in models for job in _jobs_of(folder, request, model, corpus, wanted)]
+        if request.yardsticks and any(map(is_clustered, models)):
+            found += _jobs_of(folder, request, PixelsWithPositions(), corpus, wanted)
     return found
 
 
@@ -74,7 +94,7 @@ def _wants(request: Request, name: str) -> bool:
 def _models(folder: ResultFolder, request: Request, world: str) -> Iterator[Model]:
     size = SIZES[request.size]
     train = partial(_trained, folder, request, world)
-    for model in request.select_models((*size.references, *size.trained), size.pixels, train):
+    for model in request.select_models((*size.references, *size.trained), size.pixels_in(world), train):
         yield from _at_each_number_of_slots(model, size.slots)
 
 
@@ -103,7 +123,24 @@ def _trained(folder: ResultFolder, request: Request, world: str, name: str) -> I
             yield TrainedModel(made, folder, request.device)
 
 
-def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, wanted: tuple[str, ...]) -> Job:
+def _jobs_of(
+    folder: ResultFolder, request: Request, model: Model, corpus: Corpus, wanted: tuple[str, ...]
+) -> list[Job]:
+    """The cell of a model, or one for each number of clusters if its tokens are clustered."""
+    clustered = is_clustered(model)
+    fixed = () if request.yardsticks or not clustered else SIZES[request.size].slots
+    numbers: tuple[Clusters | None, ...] = (OBJECTS, *fixed) if clustered else (None,)
+    return [_job(folder, request, model, corpus, wanted, clusters) for clusters in numbers]
+
+
+def _job(
+    folder: ResultFolder,
+    request: Request,
+    model: Model,
+    corpus: Corpus,
+    wanted: tuple[str, ...],
+    clusters: Clusters | None,
+) -> Job:
     labels: dict[str, Label] = {"size": request.size, "world": world_label(corpus.world), "pixels": corpus.pixels}
     inputs = {
         "subject": dict(model.identity),
@@ -111,6 +148,12 @@ def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, w
         "metrics": {name: find(name).version for name in wanted},
         "protocol": PROTOCOL,
     }
-    cell = Cell(study="grouping", labels={**labels, **model.labels}, inputs=inputs)
-    work = partial(compute_values, folder, cell, model, corpus, wanted, request.device)
-    return Job(cell, work, model, corpus.pixels)
+    labels |= model.labels
+    if clusters is None:
+        cell = Cell(study="grouping", labels=labels, inputs=inputs)
+        work = partial(compute_values, folder, cell, model, corpus, wanted, request.device)
+        return Job(cell, work, model, corpus.pixels)
+    labels[CLUSTERS], inputs["tokens"] = clusters, cluster_inputs(clusters)
+    cell = Cell(study="grouping", labels=labels, inputs=inputs)
+    tokens = TokenCell(folder, cell, model, corpus, wanted, request.device, clusters)
+    return Job(cell, tokens.compute, model, corpus.pixels, together=tokens.together)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,12 +31,25 @@ def compute_values(
 ) -> dict[str, Value]:
     """The values of a cell. Keeps samples for its pictures."""
     view = corpus.view(folder, device)
-    assert view.masks is not None
-    objects = object_counts(view)
     try:
         groups, reconstruction = group_and_reconstruct(model, view, reconstruct="psnr" in wanted)
     except NotExaminedError as error:
-        return {name: null_value(find(name), str(error)) for name in wanted}
+        return null_values(wanted, str(error))
+    return score_groups(folder, cell, view, wanted, groups, reconstruction)
+
+
+def score_groups(
+    folder: ResultFolder,
+    cell: Cell,
+    view: View,
+    wanted: Sequence[str],
+    groups: Tensor | None,
+    reconstruction: Tensor | None = None,
+    **details: Any,
+) -> dict[str, Value]:
+    """The values of groups and reconstructions, with more details. Keeps samples for their pictures."""
+    assert view.masks is not None
+    objects = object_counts(view)
     values: dict[str, Value] = {}
     for name in wanted:
         record = find(name)
@@ -44,9 +58,14 @@ def compute_values(
             values[name] = _over_images(record, scores, objects, NO_RECONSTRUCTION)
         else:
             scores = None if groups is None else to_numpy(record(view.masks.long(), groups))
-            values[name] = _over_images(record, scores, objects, NO_GROUPS)
+            values[name] = _over_images(record, scores, objects, NO_GROUPS, **details)
     _keep_samples(folder, cell, view, groups, reconstruction)
     return values
+
+
+def null_values(wanted: Sequence[str], reason: str) -> dict[str, Value]:
+    """Null for each value, with the same reason."""
+    return {name: null_value(find(name), reason) for name in wanted}
 
 
 def group_and_reconstruct(model: Model, view: View, reconstruct: bool = True) -> tuple[Tensor | None, Tensor | None]:
@@ -73,7 +92,7 @@ def _psnr(view: View, reconstruction: Tensor) -> Floats:
     return np.asarray(to_numpy(psnr(target, reconstruction.expand_as(target))), dtype=np.float64)
 
 
-def _over_images(record: Record, scores: Array | None, objects: Array, reason: str) -> Value:
+def _over_images(record: Record, scores: Array | None, objects: Array, reason: str, **details: Any) -> Value:
     """The mean over images, and the mean by number of objects."""
     if scores is None:
         return null_value(record, reason)
@@ -82,7 +101,7 @@ def _over_images(record: Record, scores: Array | None, objects: Array, reason: s
     if not len(each):
         return null_value(record, "no image shows an object")
     by_objects = {str(count): float(each[counts == count].mean()) for count in np.unique(counts).tolist()}
-    return mean_value(record, each, noun="images", details={"images": len(each), "by objects": by_objects})
+    return mean_value(record, each, noun="images", details={"images": len(each), "by objects": by_objects, **details})
 
 
 def _keep_samples(
