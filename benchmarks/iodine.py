@@ -67,14 +67,17 @@ def rendered(world: str, scenes: Scenes, device: torch.device) -> tuple[Tensor, 
 
 def smaller(images: Tensor, size: int) -> Tensor:
     """Return images averaged to a smaller size, as uint8."""
+    if size == SIZE:
+        return images
     parts = [F.avg_pool2d(part.float(), SIZE // size).round().byte() for part in images.split(2_000)]
     return torch.cat(parts)
 
 
 @torch.no_grad()
-def grouping(model: nn.Module, made: Plan, images: Tensor, masks: Tensor) -> dict[str, float]:
-    """Return the grouping scores of images at 64 pixels by the same weights, with five iterations as published."""
-    whole = build("iodine", **{**made.settings, "size": SIZE}).to(images.device).eval()
+def grouping(model: nn.Module, made: Plan, images: Tensor, masks: Tensor, size: int = SIZE) -> dict[str, float]:
+    """Return the grouping scores of images at `size` pixels by the same weights, with five iterations as published."""
+    images, masks = smaller(images, size), masks[:, :: SIZE // size, :: SIZE // size]
+    whole = build("iodine", **{**made.settings, "size": size}).to(images.device).eval()
     whole.load_state_dict(model.state_dict())
     scores: list[dict[str, Tensor]] = []
     with torch.random.fork_rng():
@@ -89,7 +92,7 @@ class Stage:
 
     def __init__(self, made: Plan, model: nn.Module, images: Tensor, last: bool) -> None:
         self.made, self.last = made, last
-        small = images if made.size == SIZE else smaller(images, made.size)
+        small = smaller(images, made.size)
         self.source = PreloadedSource({"images": small}, made.seed)
         self.step = TrainStep(
             model, made.recipe.make_optimizer(model), made.recipe, ProcessGroup(images.device), True, 0
@@ -160,6 +163,8 @@ def run_stage(
             pause = time.perf_counter()
             line = {"size": stage.made.size, "step": stage.taken, "ms": round(1000 * pace, 2), **losses}
             line |= {"lr": stage.step.lr, **grouping(stage.step.model, stage.made, *held)}
+            if (size := stage.made.size) < SIZE:
+                line["FG-ARI at this size"] = grouping(stage.step.model, stage.made, *held, size)["FG-ARI"]
             synchronise()
             line["seconds"] = round(time.perf_counter() - began, 1)
             paused += time.perf_counter() - pause
