@@ -107,11 +107,11 @@ class Stage:
             self.step.run(self.source.batch(self.taken * batch, batch))
             self.taken += 1
 
-    def fit_rate(self, seconds: float, pace: float) -> None:
-        """Let the rate fall over the last 40 percent of the time, given the seconds of a step."""
-        if self.last:
-            steps = max(self.made.recipe.warmup + 1, int(seconds / pace))
-            self.step.recipe = replace(self.made.recipe, steps=steps, decay="tail")
+    def lower_rate(self, share: float) -> None:
+        """Set the learning rate after this share of the time; in the last stage it falls to a fiftieth."""
+        factor = 1.0 - 0.98 * min(1.0, max(0.0, (share - 0.6) / 0.4)) if self.last else 1.0
+        for group in self.step.optimizer.param_groups:
+            group["peak"] = factor * self.made.recipe.lr  # type: ignore[operator]
 
 
 def train(told: argparse.Namespace, device: torch.device) -> None:
@@ -157,8 +157,7 @@ def run_stage(
         losses = stage.step.mean_losses(None)  # waits for the device
         trained, batches = trained + told.every, batches + 1
         pace = (time.perf_counter() - clock - paused) / trained
-        if batches == 1:
-            stage.fit_rate(seconds, pace)
+        stage.lower_rate(spent / seconds)
         if batches % told.score_every == 0 or spent + pace * told.every >= seconds:
             pause = time.perf_counter()
             line = {"size": stage.made.size, "step": stage.taken, "ms": round(1000 * pace, 2), **losses}
