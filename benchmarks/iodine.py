@@ -136,6 +136,7 @@ def train(told: argparse.Namespace, device: torch.device) -> None:
         if device.type == "cuda":
             staged = staged.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         stage, model = Stage(made, staged, images, index == len(told.stages) - 1), staged
+        synchronise()
         with torch.cuda.stream(stream):
             run_stage(stage, float(seconds), told, history, (held_images, masks), began)
         stage.step.optimizer.release()
