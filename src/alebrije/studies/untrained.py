@@ -103,8 +103,9 @@ class RandomProjection:
     of: LoadedModel
     subject: Mapping[str, Any]  # the identity of the model
     seed: int
-    shape: tuple[int, ...]  # of a code: [D] or [K, D]
+    shape: tuple[int, ...]  # of a code: [D] or [K, D], also of one frame
     groups: int | None  # None if the model has no masks
+    per_frame: bool = False  # whether each frame of a video has codes of its own
 
     @property
     def labels(self) -> Mapping[str, Label]:
@@ -114,7 +115,8 @@ class RandomProjection:
     @property
     def identity(self) -> Mapping[str, Any]:
         """The form of the codes, and the seed."""
-        return {**_identity(self.subject, PROJECTION, self.seed), "shape": list(self.shape), "groups": self.groups}
+        about = {"shape": list(self.shape), "groups": self.groups, **({"per frame": True} if self.per_frame else {})}
+        return {**_identity(self.subject, PROJECTION, self.seed), **about}
 
     @property
     def kind(self) -> str:
@@ -123,10 +125,11 @@ class RandomProjection:
 
     def encode(self, view: View) -> Encoding:
         """The projections."""
-        pixels = resized(view.images, _PIXELS).flatten(1)  # [B, 3 * _PIXELS**2]
+        pixels = resized(view.images.flatten(0, -4), _PIXELS).flatten(1)  # [B * T, 3 * _PIXELS**2]
         width = torch.Size(self.shape).numel()
         directions = torch.randn(pixels.shape[1], width, generator=self._generator()) / pixels.shape[1] ** 0.5
-        codes = (pixels @ directions.to(pixels.device)).unflatten(1, self.shape)
+        each = (pixels @ directions.to(pixels.device)).reshape(*view.images.shape[:-3], *self.shape)
+        codes = each if self.per_frame or view.images.ndim == 4 else each.mean(1)
         return Encoding(slots=codes) if self.kind == "slots" else Encoding(vector=codes)
 
     def group(self, view: View) -> Tensor | None:
@@ -134,8 +137,10 @@ class RandomProjection:
         if self.groups is None:
             return None
         kernel = torch.randn(self.groups, 3, _KERNEL, _KERNEL, generator=self._generator()).to(view.images.device)
-        channels = F.conv2d(view.images.float() / 255, kernel, padding="same")  # [B, K, H, W]
-        return (channels - channels.mean((2, 3), keepdim=True)).argmax(1)
+        frames = view.images.flatten(0, -4).float() / 255
+        channels = F.conv2d(frames, kernel, padding="same").movedim(1, 0)  # [K, B * T, H, W]
+        channels = channels.reshape(self.groups, *view.images.shape[:-3], *view.images.shape[-2:])
+        return (channels - channels.flatten(2).mean(2)[(..., *[None] * (channels.ndim - 2))]).argmax(0)
 
     def decode(self, codes: Tensor) -> Tensor | None:
         """None: it has no decoder."""
@@ -184,9 +189,10 @@ def _loaded_twins(model: LoadedModel, count: int) -> list[Model]:
         encoding = model.encoder.sample()
     except InputError:  # raised again, and stored, by the cells of the model
         return []
-    shape = tuple(encoding.codes.shape[1:])
-    groups = None if encoding.masks is None else int(encoding.masks.shape[1])
-    return [RandomProjection(model, subject, seed, shape, groups) for seed in range(count)]
+    per_frame = encoding.slots is not None and encoding.slots.ndim == 4
+    shape = tuple(encoding.codes.shape[2 if per_frame else 1 :])
+    groups = None if encoding.masks is None else int(encoding.masks.shape[-3])
+    return [RandomProjection(model, subject, seed, shape, groups, per_frame) for seed in range(count)]
 
 
 def _can_be_drawn_again(encoder: Encoder) -> bool:
