@@ -13,7 +13,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import alebrije
-from alebrije import worlds
+from alebrije import instruments, worlds
+from alebrije.adapters import Encoder
 from alebrije.errors import InputError
 from alebrije.instruments.grouping import study
 from alebrije.instruments.grouping.galleries import galleries
@@ -22,12 +23,11 @@ from alebrije.instruments.grouping.section import section
 from alebrije.instruments.grouping.study import ONE_VIEW, SIZES, jobs
 from alebrije.report.findings import Findings, read_findings
 from alebrije.studies.folder import ResultFolder
-from alebrije.studies.model import View
+from alebrije.studies.model import LoadedModel, View
 from alebrije.studies.references import Noise, Pixels, colour_clusters
 from alebrije.studies.request import Request
 
 SCENES, FRAMES, SIDE = 3, 4, 24
-SEEN: dict[str, Tensor] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +52,6 @@ class Clips(nn.Module):
         self.masks = nn.Conv2d(3, 5, 3, padding=1)
 
     def forward(self, videos: Tensor, boxes: Tensor) -> alebrije.Encoding:
-        SEEN["boxes"] = boxes
         masks = self.masks(videos.flatten(0, 1)).mul(5).softmax(1).unflatten(0, videos.shape[:2])
         slots = torch.einsum("btkhw,btchw->btkc", masks, videos)
         return alebrije.Encoding(slots=slots, masks=masks, reconstruction=videos.mul(0.5))
@@ -64,9 +63,17 @@ class Sides(Clips):
     takes = "views"
 
     def forward(self, views: Tensor, cameras: Tensor) -> alebrije.Encoding:  # type: ignore[override]
-        SEEN["cameras"] = cameras
         found = super().forward(views, cameras)
         return alebrije.Encoding(slots=found.codes.mean(1), masks=found.masks)
+
+
+class Told(nn.Module):
+    """Says which boxes it was given."""
+
+    takes = "videos"
+
+    def forward(self, videos: Tensor, boxes: Tensor) -> Tensor:
+        return boxes[:, None].repeat(1, videos.shape[1], 1, 1)
 
 
 class Pictures(nn.Module):
@@ -74,7 +81,9 @@ class Pictures(nn.Module):
 
     def forward(self, images: Tensor) -> alebrije.Encoding:
         left = (torch.arange(images.shape[-1]) < images.shape[-1] // 2).float().expand_as(images[:, :1])
-        return alebrije.Encoding(slots=images.new_zeros(len(images), 2, 1), masks=torch.cat([left, 1 - left], 1))
+        return alebrije.Encoding(
+            slots=images.mean((2, 3))[:, None].repeat(1, 2, 1), masks=torch.cat([left, 1 - left], 1)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +98,21 @@ def videos(out: Path) -> alebrije.Report:
     )
 
 
-def test_references_and_twins_of_a_video_model(videos: alebrije.Report) -> None:
+def test_references_on_videos(videos: alebrije.Report) -> None:
     for name in ("fg-ari", "fg-ari-after-first", "fg-ari-each", "miou"):
         assert videos.score(name, model="oracle") == 1.0, name
         assert abs(videos.score(name, model="noise") or 0.0) < 0.12, name
-    twins = [result for result in read_findings(videos.folder).twins if result.get("world") == "moving"]
-    assert sum(len(twin.results) for twin in twins) == 3, "three untrained twins"
-    verdict = videos.verdict("grouping")
-    assert verdict.word != "no verdict"
+
+
+@pytest.mark.yardsticks
+def test_a_video_model_is_compared_with_pixels_and_its_twins(videos: alebrije.Report, out: Path) -> None:
+    alebrije.evaluate(Clips(), "fg-ari", size="tiny", worlds="moving", out=out, name="compared")
+    findings = read_findings(ResultFolder(out))
+    assert {len(twin.results) for twin in findings.twins} == {3}
+    assert {twin.get("world") for twin in findings.twins} == {"moving"}
+    scores = [finding.known("fg-ari") for finding in findings.of("grouping", "pixels")]
+    assert all(score is not None for score in scores)
+    assert instruments.verdicts(findings)["compared"]["grouping"].mark != "none"
 
 
 def test_the_values_of_videos(videos: alebrije.Report) -> None:
@@ -120,7 +136,9 @@ def test_a_video_model_gets_the_boxes_of_the_first_frame(videos: alebrije.Report
     assert view.boxes is not None
     assert torch.equal(view.boxes, frames.boxes[:, 0])
     assert torch.equal(view.images, frames.images[:, :FRAMES]), "the first frames of the whole videos"
-    assert SEEN["boxes"].shape[1:] == (10, 4)
+    told = LoadedModel(Encoder(Told())).encode(view).slots
+    assert told is not None
+    assert torch.equal(told[:, 1], view.boxes)
 
 
 def test_colours_have_the_same_clusters_in_all_frames() -> None:
@@ -144,19 +162,20 @@ def test_a_model_of_views_is_scored_over_all_of_them(out: Path) -> None:
     view = Corpus("furniture", SCENES, SIDE).view(report.folder)
     assert view.cameras is not None
     assert torch.equal(view.cameras, cameras.float())
-    assert SEEN["cameras"].shape[1:] == (3, 3)
 
 
+@pytest.mark.yardsticks
 def test_a_model_of_images_sees_one_view(out: Path) -> None:
     report = alebrije.evaluate(
-        Pictures(), "grouping", size="tiny", worlds="furniture", beside="pixels", out=out, name="halves"
+        Pictures(), "fg-ari", size="tiny", worlds="furniture", beside="oracle", out=out, name="halves"
     )
     assert {result.cell.labels.get("corpus") for result in report.results} == {ONE_VIEW}
     assert report.value("fg-ari").details["images"] == SCENES
     whole = Corpus("furniture", SCENES, SIDE).view(report.folder)
     one = Corpus("furniture", SCENES, SIDE, one_view=True).view(report.folder)
     assert torch.equal(one.images, whole.images[:, 0])
-    assert report.verdict("grouping").word != "no verdict", "pixels and twins saw the same images"
+    verdict = instruments.verdicts(read_findings(ResultFolder(out)))["halves"]["grouping"]
+    assert "not computed" not in verdict.text, "pixels and twins saw the same images"
 
 
 def test_models_are_shown_what_they_take(tmp_path: Path) -> None:
