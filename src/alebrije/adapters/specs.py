@@ -121,7 +121,7 @@ def _remake(kind: str, rest: str) -> Callable[[int], Any] | None:
     return partial(_make_again, kind, rest)
 
 
-def _random_timm(name: str, seed: int) -> nn.Module:
+def _random_timm(name: str, seed: int) -> Any:
     return load_timm(name, pretrained=False, seed=seed)[0]
 
 

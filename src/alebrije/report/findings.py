@@ -19,7 +19,7 @@ from alebrije.results.published import Published
 from alebrije.studies.commands import derived_command, noted_commands
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import trained_on
-from alebrije.studies.references import REFERENCES
+from alebrije.studies.references import ALL_REFERENCES
 from alebrije.studies.untrained import architecture, kind_of_twin
 
 Labels = Mapping[str, Any]
@@ -287,4 +287,4 @@ def _order(finding: Finding) -> tuple[Any, ...]:
 def _rank(model: Any) -> tuple[int, str]:
     """Models by name, then references in their own order."""
     name = str(model)
-    return (1 + list(REFERENCES).index(name), "") if name in REFERENCES else (0, name.lower())
+    return (1 + list(ALL_REFERENCES).index(name), "") if name in ALL_REFERENCES else (0, name.lower())

@@ -21,7 +21,7 @@ from alebrije.report.verdict import CHANCE_RULE, NO_BREAK, SIGNS, Verdict, liste
 from alebrije.report.yardsticks import YARDSTICK_RULE
 from alebrije.results import Result, ResultTable
 from alebrije.results.formats import visible
-from alebrije.studies.references import REFERENCES
+from alebrije.studies.references import ALL_REFERENCES
 
 _UNKNOWN = "training data unknown to alebrije"
 _INDENT = " " * 17  # of the text of a verdict in a terminal
@@ -176,7 +176,7 @@ def _source(environment: Environment, name: str) -> str:
 
 
 def _head(findings: Findings) -> Head:
-    models = [name for name in findings.models if name not in REFERENCES] or list(findings.models)
+    models = [name for name in findings.models if name not in ALL_REFERENCES] or list(findings.models)
     shown = [short(name, 40) for name in models[:3]]
     names = listed([*shown, f"{len(models) - 3} more"] if len(models) > 3 else shown)
     sizes, worlds = findings.label_values("size"), findings.label_values("world")
@@ -275,8 +275,8 @@ def judged(findings: Findings, sections: Sequence[Section]) -> list[Judged]:
 def _about(findings: Findings, model: str) -> str:
     """What a reference is, or what a model was trained on."""
     own = [finding for finding in findings.all if finding.model == model]
-    if str(own[0].get("model") if own else model) in REFERENCES:
-        return f"reference: {REFERENCES[str(own[0].get('model') if own else model)]}"
+    if str(own[0].get("model") if own else model) in ALL_REFERENCES:
+        return f"reference: {ALL_REFERENCES[str(own[0].get('model') if own else model)]}"
     trained = list(dict.fromkeys(finding.trained_on for finding in own if finding.trained_on))
     return f"trained on {listed(trained[:3])}{' and others' if len(trained) > 3 else ''}" if trained else _UNKNOWN
 

@@ -11,7 +11,7 @@ import numpy as np
 from alebrije.arrays import Array, Bytes
 from alebrije.instruments.grouping.pictures import Faults, marked_frames
 from alebrije.instruments.grouping.slot_charts import grids_of
-from alebrije.instruments.grouping.verdict import tested_as_trained
+from alebrije.instruments.grouping.verdict import CLUSTERS, OBJECTS, tested_as_trained
 from alebrije.report import sections
 from alebrije.report.findings import Finding, Findings
 from alebrije.report.parts import Gallery, Shot, Strip
@@ -55,7 +55,7 @@ def _pictured(findings: Sequence[Finding]) -> list[Finding]:
     """All findings; of a grid, only those tested as trained with the fewest, middle and most slots."""
     grids = grids_of(findings)
     in_grids = {id(finding) for grid in grids.values() for finding in grid}
-    chosen = [finding for finding in findings if id(finding) not in in_grids]
+    chosen = [one for one in findings if id(one) not in in_grids and one.get(CLUSTERS) in (None, OBJECTS)]
     for grid in grids.values():
         diagonal = sorted(tested_as_trained(grid), key=lambda finding: finding.get("test_slots"))
         chosen += _fewest_middle_most(diagonal)

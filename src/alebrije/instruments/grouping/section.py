@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from alebrije.instruments.grouping.cluster_charts import cluster_charts
 from alebrije.instruments.grouping.galleries import galleries
 from alebrije.instruments.grouping.part_charts import part_charts
 from alebrije.instruments.grouping.slot_charts import object_charts, slot_charts, without_most_slots
@@ -32,6 +33,7 @@ def section(findings: Findings) -> Section:
             *_score_charts(scored),
             *part_charts(scored),
             *slot_charts(scored),
+            *cluster_charts(scored),
             *object_charts(scored),
             *_correlations(everything),
         ],

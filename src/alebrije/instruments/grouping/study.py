@@ -18,8 +18,16 @@ from alebrije.errors import InputError
 from alebrije.instruments.grouping.images import Corpus
 from alebrije.instruments.grouping.parts import metric_names, record_of
 from alebrije.instruments.grouping.slots import CORRELATIONS, has_free_slots, with_test_slots
+from alebrije.instruments.grouping.tokens import (
+    Clusters,
+    PixelsWithPositions,
+    TokenCell,
+    cluster_inputs,
+    is_clustered,
+)
 from alebrije.instruments.grouping.user_corpus import corpus_of
 from alebrije.instruments.grouping.values import compute_values
+from alebrije.instruments.grouping.verdict import CLUSTERS, OBJECTS
 from alebrije.models import ModelRecord
 from alebrije.models import get as get_model
 from alebrije.results import Cell
@@ -117,9 +125,10 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
         taken = {takes_of(model) for model in models}
         for corpus in _corpora(request, world, taken):
             wanted = _wanted(request, corpus.shows)
-            for model in models if wanted else ():
-                if _fits(request, model, corpus):
-                    found.append(_job(folder, request, model, corpus, wanted))
+            fitting = [model for model in models if wanted and _fits(request, model, corpus)]
+            found += [job for model in fitting for job in _jobs_of(folder, request, model, corpus, wanted)]
+            if request.yardsticks and corpus.shows == "images" and any(map(is_clustered, fitting)):
+                found += _jobs_of(folder, request, PixelsWithPositions(), corpus, wanted)
     return found
 
 
@@ -216,7 +225,24 @@ def _learns(name: str) -> ModelRecord:
     return record if record.learns_from in ("videos", "views") else learns_from_images(name, "grouping")
 
 
-def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, wanted: tuple[str, ...]) -> Job:
+def _jobs_of(
+    folder: ResultFolder, request: Request, model: Model, corpus: Corpus, wanted: tuple[str, ...]
+) -> list[Job]:
+    """The cell of a model, or one for each number of clusters if its tokens are clustered."""
+    clustered = corpus.shows == "images" and is_clustered(model)
+    fixed = () if request.yardsticks or not clustered else SIZES[request.size].slots
+    numbers: tuple[Clusters | None, ...] = (OBJECTS, *fixed) if clustered else (None,)
+    return [_job(folder, request, model, corpus, wanted, clusters) for clusters in numbers]
+
+
+def _job(
+    folder: ResultFolder,
+    request: Request,
+    model: Model,
+    corpus: Corpus,
+    wanted: tuple[str, ...],
+    clusters: Clusters | None,
+) -> Job:
     labels: dict[str, Label] = {"size": request.size, "world": world_label(corpus.world), "pixels": corpus.pixels}
     labels |= {"corpus": ONE_VIEW} if corpus.one_view else {}
     inputs = {
@@ -225,6 +251,12 @@ def _job(folder: ResultFolder, request: Request, model: Model, corpus: Corpus, w
         "metrics": {name: record_of(name).version for name in wanted},
         "protocol": PROTOCOL,
     }
-    cell = Cell(study="grouping", labels={**labels, **model.labels}, inputs=inputs)
-    work = partial(compute_values, folder, cell, model, corpus, wanted, request.device)
-    return Job(cell, work, model, corpus.pixels, shows=corpus.shows)
+    labels |= model.labels
+    if clusters is None:
+        cell = Cell(study="grouping", labels=labels, inputs=inputs)
+        work = partial(compute_values, folder, cell, model, corpus, wanted, request.device)
+        return Job(cell, work, model, corpus.pixels, shows=corpus.shows)
+    labels[CLUSTERS], inputs["tokens"] = clusters, cluster_inputs(clusters)
+    cell = Cell(study="grouping", labels=labels, inputs=inputs)
+    tokens = TokenCell(folder, cell, model, corpus, wanted, request.device, clusters)
+    return Job(cell, tokens.compute, model, corpus.pixels, together=tokens.together)

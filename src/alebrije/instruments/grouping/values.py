@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from alebrije.arrays import Array, Floats, to_numpy
-from alebrije.encoding import Shows
 from alebrije.instruments.grouping.images import Corpus, object_counts
 from alebrije.instruments.grouping.parts import PartScores, record_of, score_parts
 from alebrije.metrics import Record, psnr
@@ -32,22 +33,41 @@ def compute_values(
 ) -> dict[str, Value]:
     """The values of a cell. Keeps samples for its pictures."""
     view = corpus.view(folder, device)
-    assert view.masks is not None
-    objects = object_counts(view)
     try:
         groups, reconstruction = group_and_reconstruct(model, view, reconstruct="psnr" in wanted)
     except NotExaminedError as error:
-        return {name: null_value(record_of(name), str(error)) for name in wanted}
+        return null_values(wanted, str(error))
+    return score_groups(folder, cell, view, wanted, groups, reconstruction)
+
+
+def score_groups(
+    folder: ResultFolder,
+    cell: Cell,
+    view: View,
+    wanted: Sequence[str],
+    groups: Tensor | None,
+    reconstruction: Tensor | None = None,
+    **details: Any,
+) -> dict[str, Value]:
+    """The values of groups and reconstructions, with more details. Keeps samples for their pictures."""
+    assert view.masks is not None
+    objects, noun = object_counts(view), _noun(view)
     values: dict[str, Value] = {}
     for name in wanted:
         if name == "psnr":
             scores = None if reconstruction is None else PartScores(_psnr(view, reconstruction), {})
         else:
             scores = None if groups is None else score_parts(name, view.masks, groups)
+            scores = None if scores is None else replace(scores, details={**scores.details, **details})
         reason = NO_RECONSTRUCTION if name == "psnr" else NO_GROUPS
-        values[name] = _over_images(record_of(name), scores, objects, reason, corpus.shows)
+        values[name] = _over_images(record_of(name), scores, objects, reason, noun)
     _keep_samples(folder, cell, view, groups, reconstruction)
     return values
+
+
+def null_values(wanted: Sequence[str], reason: str) -> dict[str, Value]:
+    """Null for each value, with the same reason."""
+    return {name: null_value(record_of(name), reason) for name in wanted}
 
 
 def group_and_reconstruct(model: Model, view: View, reconstruct: bool = True) -> tuple[Tensor | None, Tensor | None]:
@@ -80,13 +100,19 @@ def _psnr(view: View, reconstruction: Tensor) -> Floats:
     return np.asarray(to_numpy(psnr(target, found)), dtype=np.float64)
 
 
-def _over_images(record: Record, scores: PartScores | None, objects: Array, reason: str, shows: Shows) -> Value:
+def _noun(view: View) -> str:
+    """What the cases are: images, videos, or scenes that are seen from several sides."""
+    if view.images.ndim == 4:
+        return "images"
+    return "videos" if view.scenes is not None and view.scenes.frames else "scenes"
+
+
+def _over_images(record: Record, scores: PartScores | None, objects: Array, reason: str, noun: str) -> Value:
     """The mean over images, and the mean by number of objects."""
     if scores is None:
         return null_value(record, reason)
     defined = ~np.isnan(scores.each)
     each, counts = scores.each[defined], objects[defined]
-    noun = "scenes" if shows == "views" else shows
     if not len(each):
         return null_value(record, f"no {noun.removesuffix('s')} shows an object")
     by_objects = {str(count): float(each[counts == count].mean()) for count in np.unique(counts).tolist()}
