@@ -69,11 +69,17 @@ class Size:
     trained: tuple[str, ...] = ()  # unless the request names models
     references: tuple[str, ...] = ("pixels", "oracle", "noise")  # projection groups like oracle
     initial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # model -> how its slots are initialised
+    pixels_of: Mapping[str, int] = field(default_factory=dict)  # worlds that need others
 
     def shown(self, shows: Shows) -> Several:
         """What is shown of worlds of images, videos or views."""
         images = Several(self.world, self.pixels, self.images, self.slots, self.trained)
         return {"images": images, "videos": self.videos, "views": self.views}[shows]
+
+    def of_world(self, world: str) -> Several:
+        """What is shown of a world."""
+        shown = self.shown(shown_by(world))
+        return replace(shown, pixels=self.pixels_of.get(world, shown.pixels))
 
 
 # The ticks of Figure 10. The paper says that it tried 15 x 15 numbers of slots, and not which. It says even less about
@@ -112,6 +118,7 @@ SIZES: Mapping[SizeName, Size] = {
         Several("moving", 32, 12, (2, 4, 6), frames=12),
         Several("furniture", 32, 24, (2, 3, 5)),
         initial={"slot-attention": ("random",), "bo-qsa": ("learned",)},
+        pixels_of=dict.fromkeys(("clevr6", "clevr10", "coat"), 64),  # objects of four pixels would have no shape
     ),
 }
 
@@ -158,8 +165,7 @@ def _default_worlds(request: Request) -> list[str]:
 
 def _corpora(request: Request, world: str, taken: set[Shows | None]) -> list[Corpus]:
     """What is shown of a world: its images, videos or views, and one view of each scene to models of images."""
-    shows = shown_by(world)
-    size = SIZES[request.size].shown(shows)
+    shows, size = shown_by(world), SIZES[request.size].of_world(world)
     whole = [corpus_of(world, size.scenes, size.pixels, size.frames)]
     if shows != "views" or "images" not in taken:
         return whole
@@ -188,7 +194,7 @@ def _wants(request: Request, name: str) -> bool:
 
 def _models(folder: ResultFolder, request: Request, world: str) -> Iterator[Model]:
     size = SIZES[request.size]
-    shown = size.shown(shown_by(world))
+    shown = size.of_world(world)
     train = partial(_trained, folder, request, world)
     for model in request.select_models((*size.references, *shown.trained), shown.pixels, train):
         yield from _at_each_number_of_slots(model, shown.slots)
@@ -208,7 +214,7 @@ def _trained(folder: ResultFolder, request: Request, world: str, name: str) -> I
     if record.free_slots:
         ways = size.initial.get(record.name, ("random",)) if "initial" in record.defaults() else ()
         starts: list[dict[str, Any]] = [{"initial": way} for way in ways] or [{}]
-        settings = [{"slots": slots, **start} for start in starts for slots in size.shown(shown_by(world)).slots]
+        settings = [{"slots": slots, **start} for start in starts for slots in size.of_world(world).slots]
     if world.startswith(PREFIX):
         if request.models:
             raise InputError(f"{record.name} cannot be trained on {world} by a study; train it first and pass a spec")
