@@ -31,6 +31,7 @@ from alebrije.results.cells import Label
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
 from alebrije.studies.model import LoadedModel, Model, TrainedModel, plan_of
+from alebrije.studies.own_metrics import own_names, own_versions
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
 
@@ -63,7 +64,7 @@ SIZES: Mapping[SizeName, Size] = {
 
 def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     """A cell for each model in each world, with each number of test slots if the model allows several."""
-    wanted = tuple(name for name in METRICS if _wants(request, name))
+    wanted = (*(name for name in METRICS if _wants(request, name)), *own_names(request.metrics))
     if not wanted:
         return []
     size = SIZES[request.size]
@@ -136,7 +137,7 @@ def _job(
     inputs = {
         "subject": dict(model.identity),
         "pictures": corpus.settings,
-        "metrics": {name: find(name).version for name in wanted},
+        "metrics": {name: find(name).version for name in wanted} | own_versions(wanted),
         "protocol": PROTOCOL,
     }
     labels |= model.labels

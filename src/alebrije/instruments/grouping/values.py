@@ -16,6 +16,7 @@ from alebrije.results import Cell, Value
 from alebrije.studies.encode import NotExaminedError, batches, examining
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import Model, View, groups_from_masks
+from alebrije.studies.own_metrics import own_names, own_value
 from alebrije.studies.references import Noise, Oracle, Pixels, resized
 from alebrije.studies.values import mean_value, null_value
 
@@ -53,7 +54,9 @@ def score_groups(
     values: dict[str, Value] = {}
     for name in wanted:
         record = find(name)
-        if name == "psnr":
+        if own_names([name]) and groups is not None:
+            values[name] = own_value(name, {"true": view.masks.long(), "pred": groups})
+        elif name == "psnr":
             scores = None if reconstruction is None else _psnr(view, reconstruction)
             values[name] = _over_images(record, scores, objects, NO_RECONSTRUCTION)
         else:
