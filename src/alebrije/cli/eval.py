@@ -23,8 +23,8 @@ class Eval:
     """Examine a model and write the report. The same command computes only what is missing."""
 
     spec: Spec
-    """package.module:object, timm:NAME, hf:NAME, checkpoint:DIR (trained by alebrije), embeddings:FILE, or a reference:
-    pixels, oracle, projection, noise."""
+    """package.module:object, timm:NAME, hf:NAME, zoo:NAME (see `alebrije zoo`), checkpoint:DIR (trained by alebrije),
+    embeddings:FILE, or a reference: pixels, oracle, projection, noise."""
     out: OutPath
     """The folder for results and report.html. Several models may share one."""
     tests: tuple[str, ...] = NAMES

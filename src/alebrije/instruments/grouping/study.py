@@ -50,6 +50,11 @@ class Size:
     trained: tuple[str, ...] = ()  # unless the request names models
     references: tuple[str, ...] = ("pixels", "oracle", "noise")  # projection groups like oracle
     initial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # model -> how its slots are initialised
+    pixels_of: Mapping[str, int] = field(default_factory=dict)  # worlds that need others
+
+    def pixels_in(self, world: str) -> int:
+        """The side of the images of a world."""
+        return self.pixels_of.get(world, self.pixels)
 
 
 # The ticks of Figure 10. The paper says that it tried 15 x 15 numbers of slots, and not which.
@@ -58,8 +63,12 @@ _BOTH = {"slot-attention": ("random", "learned"), "bo-qsa": ("learned", "random"
 SIZES: Mapping[SizeName, Size] = {
     "paper": Size("clevr10", 128, 320, PAPER_SLOTS, seeds=3, trained=("slot-attention",), initial=_BOTH),
     "small": Size("clevr6", 64, 256, (3, 5, 7, 9, 11), trained=("slot-attention",), initial=_BOTH),
-    "tiny": Size("sprites", 32, 64, (2, 3, 4), initial={"slot-attention": ("random",), "bo-qsa": ("learned",)}),
-}
+    "tiny": Size(
+        "sprites", 32, 64, (2, 3, 4),
+        initial={"slot-attention": ("random",), "bo-qsa": ("learned",)},
+        pixels_of=dict.fromkeys(("clevr6", "clevr10", "coat"), 64),  # objects of four pixels would have no shape
+    ),
+}  # fmt: skip
 
 
 def jobs(folder: ResultFolder, request: Request) -> list[Job]:
@@ -70,7 +79,7 @@ def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     size = SIZES[request.size]
     found = []
     for world in request.worlds or (size.world,):
-        corpus = corpus_of(world, size.images, size.pixels)
+        corpus = corpus_of(world, size.images, size.pixels_in(world))
         models = list(_models(folder, request, world))
         found += [job for model in models for job in _jobs_of(folder, request, model, corpus, wanted)]
         if request.yardsticks and any(map(is_clustered, models)):
@@ -86,7 +95,7 @@ def _wants(request: Request, name: str) -> bool:
 def _models(folder: ResultFolder, request: Request, world: str) -> Iterator[Model]:
     size = SIZES[request.size]
     train = partial(_trained, folder, request, world)
-    for model in request.select_models((*size.references, *size.trained), size.pixels, train):
+    for model in request.select_models((*size.references, *size.trained), size.pixels_in(world), train):
         yield from _at_each_number_of_slots(model, size.slots)
 
 
