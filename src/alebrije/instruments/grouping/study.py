@@ -35,6 +35,7 @@ from alebrije.results.cells import Label
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
 from alebrije.studies.model import LoadedModel, Model, TrainedModel, plan_of, takes_of
+from alebrije.studies.own_metrics import own_names, own_versions
 from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
@@ -184,7 +185,8 @@ def _fits(request: Request, model: Model, corpus: Corpus) -> bool:
 
 
 def _wanted(request: Request, shows: Shows) -> tuple[str, ...]:
-    return tuple(name for name in metric_names(shows, bool(request.metrics)) if _wants(request, name))
+    names = (name for name in metric_names(shows, bool(request.metrics)) if _wants(request, name))
+    return (*names, *own_names(request.metrics))
 
 
 def _wants(request: Request, name: str) -> bool:
@@ -254,7 +256,7 @@ def _job(
     inputs = {
         "subject": dict(model.identity),
         "pictures": corpus.settings,
-        "metrics": {name: record_of(name).version for name in wanted},
+        "metrics": {name: record_of(name).version for name in wanted} | own_versions(wanted),
         "protocol": PROTOCOL,
     }
     labels |= model.labels

@@ -18,6 +18,7 @@ from alebrije.results import Cell, Value
 from alebrije.studies.encode import NotExaminedError, batches, examining
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import Model, View, groups_from_masks
+from alebrije.studies.own_metrics import own_names, own_value
 from alebrije.studies.references import Noise, Oracle, Pixels, resized
 from alebrije.studies.values import mean_value, null_value
 
@@ -54,6 +55,9 @@ def score_groups(
     objects, noun = object_counts(view), _noun(view)
     values: dict[str, Value] = {}
     for name in wanted:
+        if own_names([name]) and groups is not None:
+            values[name] = own_value(name, {"true": view.masks.long(), "pred": groups})
+            continue
         if name == "psnr":
             scores = None if reconstruction is None else PartScores(_psnr(view, reconstruction), {})
         else:
