@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # loaded when something is evaluated, so that `import alebrij
     import torch
     from matplotlib.figure import Figure
 
+    from alebrije.instruments.scored_files import ScoredFiles
     from alebrije.report.findings import Findings
     from alebrije.report.verdict import Verdict
     from alebrije.results import Result, ResultTable, Value
@@ -157,7 +158,7 @@ class Report:
         elif len(shown):
             lines.append(fit_to_width(shown).rstrip())
         lines += [f"failed: {result.cell}: {result.fault}" for result in self.results if result.traceback]
-        return "\n".join(lines)
+        return "\n".join(lines).lstrip("\n")
 
 
 def _without_raw(table: ResultTable) -> ResultTable:
@@ -302,6 +303,11 @@ def evaluate(
     summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
+
+
+def scored_report(folder: ResultFolder, scored: ScoredFiles) -> Report:
+    """The report on files of arrays that were scored into a result folder."""
+    return Report("", folder, scored.keys, scored.summary)
 
 
 def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
