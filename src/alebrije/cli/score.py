@@ -109,7 +109,7 @@ class Score:
         if not out.parent.is_dir():
             raise InputError(f"--out {out}: the folder {out.parent} does not exist")
         if out.exists() and not out.is_file():
-            raise InputError(f"--out {out}: is {'a folder' if out.is_dir() else 'not a regular file'}")
+            raise InputError(f"--out {out}: is not a regular file")
         if out.exists() and self.files[0].exists() and out.samefile(self.files[0]):
             raise InputError(f"--out {out}: is the input file")
         from alebrije.atomic import check_writable
