@@ -12,7 +12,7 @@ from alebrije.render.library import shape_named
 from alebrije.render.vectors import dot, length, unit
 
 NAMES = ("SmoothCube_v2", "Sphere", "SmoothCylinder", "Suzanne", "Cone", "Cube", "Cylinder", "Icosahedron")
-NAMES += ("NewellTeapot", "Torus")
+NAMES += ("NewellTeapot", "Torus", "chair leg", "table top", "cabinet door")
 
 
 def points(count: int, seed: int = 0, reach: float = 1.6) -> torch.Tensor:

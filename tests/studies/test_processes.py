@@ -88,11 +88,9 @@ def run(jobs: Sequence[Job], tmp_path: Path) -> dict[object, float | None]:
     return {result.cell.labels["number"]: result.values["number"].score for result in store.all()}
 
 
-def test_cells_of_one_corpus_stay_together_and_joint_work_comes_first(note: Path) -> None:
-    joint = Together("key", 0, doubled)
-    jobs = [job(0, "a", note), job(1, "b", note), job(2, "b", note)]
-    last = Job(job(3, "c", note).cell, partial(label, 3, note), together=joint)
-    numbers = [[each.cell.labels["number"] for each in group] for group in by_corpus([*jobs, last])]
+def test_cells_of_one_corpus_stay_together_and_those_with_work_ahead_come_first(note: Path) -> None:
+    jobs = [job(0, "a", note), job(1, "b", note), job(2, "b", note), replace(job(3, "c", note), ahead=dict)]
+    numbers = [[each.cell.labels["number"] for each in own] for own in by_corpus(jobs)]
     assert numbers == [[3], [1, 2], [0]]
 
 

@@ -13,7 +13,7 @@ from alebrije import data, worlds
 from alebrije.data.datasets import Dataset, write_dataset
 from alebrije.errors import InputError
 from alebrije.instruments import get
-from alebrije.scenes import Scenes
+from alebrije.scenes import Scenes, furniture
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.request import Request
 from alebrije.train.plan import plan
@@ -52,7 +52,7 @@ def test_objects_never_overlap_and_move(name: str, share: float) -> None:
 
 
 def test_counts_of_objects() -> None:
-    for name, fewest, most in (("moving", 3, 10), ("scripted", 5, 10), ("clevr3d", 3, 6)):
+    for name, fewest, most in (("moving", 3, 10), ("scripted", 5, 10), ("clevr3d", 3, 6), ("furniture", 2, 4)):
         counts = sampled(name).present.sum(1)
         assert (int(counts.min()), int(counts.max())) == (fewest, most)
 
@@ -70,7 +70,7 @@ def test_at_most_two_objects_act_at_a_time_while_the_camera_moves() -> None:
     )  # all end on the ground
 
 
-@pytest.mark.parametrize("name", [*VIDEOS, "clevr3d"])
+@pytest.mark.parametrize("name", [*VIDEOS, "clevr3d", "furniture"])
 def test_a_video_depends_on_its_seed_and_index_alone(name: str) -> None:
     world = worlds.get(name)
     assert world.sample(3, seed=5, start=20).equals(sampled(name)[20:23])
@@ -89,6 +89,37 @@ def test_cameras_of_views_are_spread_around_the_scene() -> None:
     assert torch.equal(scenes.cameras[:, 0], scenes.camera)
     assert scenes.views == 3
     assert scenes.frames is None
+
+
+def test_the_first_camera_of_furniture_is_turned_by_a_third() -> None:
+    scenes = sampled("furniture")
+    assert scenes.cameras is not None
+    angle = torch.atan2(scenes.cameras[..., 1], scenes.cameras[..., 0]).diff(dim=1).remainder(2 * torch.pi)
+    assert torch.allclose(angle.rad2deg(), torch.tensor(120.0, dtype=torch.float64))
+    assert torch.allclose(scenes.cameras.norm(dim=-1), scenes.cameras[:, :1].norm(dim=-1))
+    assert torch.equal(scenes.cameras[:, 0], scenes.camera)
+
+
+def test_furniture_stands_apart() -> None:
+    scenes = sampled("furniture")
+    place, radius = scenes.position.numpy(), furniture.footprints(scenes.vocabulary, scenes.factors.numpy())
+    apart = np.linalg.norm(place[:, None, :, :2] - place[:, :, None, :2], axis=-1)
+    present = scenes.present.numpy()
+    both = present[:, None] & present[:, :, None] & ~np.eye(scenes.objects, dtype=bool)
+    assert float((apart - 1.1 * (radius[:, None] + radius[:, :, None]))[both].min()) >= 0
+    assert float(np.abs(place[..., :2]).max()) <= 2.9
+    assert np.array_equal(
+        place[..., 2][present], furniture.half_heights(scenes.vocabulary, scenes.factors.numpy())[present]
+    )
+
+
+def test_make_keeps_cameras(tmp_path: Path) -> None:
+    write_dataset(Dataset("furniture", size=16, seed=5), 3, tmp_path)
+    cache = data.open_cache(tmp_path)
+    views = worlds.get("furniture").render(sampled("furniture")[:3], 16)
+    assert np.array_equal(cache["images"][:], views.images.numpy())
+    assert np.array_equal(cache["masks"][:], views.masks.numpy())
+    assert np.array_equal(cache["cameras"][:], sampled("furniture").cameras[:3].numpy())  # type: ignore[index]
 
 
 def test_make_keeps_paths_boxes_and_flow(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ class Make:
     """Render the images of a world or the episodes of a task to a folder; the same command resumes."""
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|WORLD/RULE")]
-    """A world: sprites, clevr, clevrtex, dsprites, rooms, arm, clevr6, clevr10, coat, coat-correlated, clevr3d; a world
-    of videos: moving, moving-textured, scripted. Or a task, such as clevr/M-NA: one of the first three and S-A, S-NA,
-    M-A, M-NA or one of the sixteen rules of SVIB's analysis."""
+    """A world: sprites, clevr, clevrtex, dsprites, rooms, arm, clevr6, clevr10, coat, coat-correlated; of videos:
+    moving, moving-textured, scripted; of views: clevr3d, furniture. Or a task, such as clevr/M-NA: one of the first
+    three and S-A, S-NA, M-A, M-NA or one of the sixteen rules of SVIB's analysis."""
     n: int
     """Number of scenes or episodes. A smaller number gives the first ones of a larger number. The number of an
     existing folder cannot change."""

@@ -1,6 +1,7 @@
 """Render scenes to images and masks, in plain torch on any device, and 3D worlds faster by compiled code."""
 
 from alebrije.render.arm import arm_factors, render_arm
+from alebrije.render.cameras import pixel_rays
 from alebrije.render.dsprites import dsprites_factors, dsprites_images, render_dsprites
 from alebrije.render.frames import Frames
 from alebrije.render.fusing import fusing
@@ -15,6 +16,7 @@ __all__ = [
     "dsprites_factors",
     "dsprites_images",
     "fusing",
+    "pixel_rays",
     "render_arm",
     "render_dsprites",
     "render_rooms",

@@ -26,8 +26,13 @@ from alebrije.render.stage import Stage
 from alebrije.render.unwrapping import GROUND_TILE, GROUND_U, ROUND, SLANT, around_the_axis
 from alebrije.render.vectors import dot, length
 
-_FORMS = ("ball", "box", "tube", "solid", "field", "cone", "ring")  # in the order of `cpu.rays`
-_WAYS = {"cube": unwrapping.CUBE, "monkey": unwrapping.MONKEY, "icosahedron": unwrapping.ICOSAHEDRON}
+_FORMS = ("ball", "box", "tube", "solid", "field", "cone", "ring", "block")  # in the order of `cpu.rays`
+_WAYS = {
+    "cube": unwrapping.CUBE,
+    "block": unwrapping.CUBE,
+    "monkey": unwrapping.MONKEY,
+    "icosahedron": unwrapping.ICOSAHEDRON,
+}
 
 
 def _arrays(*tensors: Tensor) -> list[Array]:

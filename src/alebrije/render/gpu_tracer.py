@@ -18,12 +18,12 @@ from alebrije.kernels import HAS_TRITON
 from alebrije.render.fields import DistanceField
 from alebrije.render.frames import Frames
 from alebrije.render.library import shape_named
-from alebrije.render.light import SOFT, Lighting
+from alebrije.render.light import CLEVR_LIGHT, SOFT, Lighting
 from alebrije.render.rays import bounding_circles
 from alebrije.render.stage import Stage, camera_axes
 from alebrije.render.vectors import length
 
-KINDS = ("cube", "cylinder", "sphere", "mesh", "cone", "icosahedron", "torus")  # in the order of `gpu.tables`
+KINDS = ("cube", "cylinder", "sphere", "mesh", "cone", "icosahedron", "torus", "block")  # in the order of `gpu.tables`
 WRAPS = ("cone", "cube", "cylinder", "monkey", "icosahedron", "teapot", "sphere", "torus")  # of `gpu.unwrapping`
 SCENE, OBJECT, LIGHT = 112, 40, 24  # numbers per scene, object and light in the tables of `gpu.tables`
 # The noises of each material, in the order of `gpu.materials`: columns, rows, seed and octaves.
@@ -64,7 +64,7 @@ def shape_table(device: torch.device, names: tuple[str, ...]) -> tuple[Tensor, T
             kind, numbers, faces = kind, (*numbers[:2], offset), torch.tensor(numbers[2:], dtype=torch.float32)
             parts.append(faces.view(torch.int64))
         numbers = (*numbers, *[0.0] * (9 - len(numbers)))
-        wrap = WRAPS.index(shape.name) if shape.name in WRAPS else 0
+        wrap = WRAPS.index("cube" if shape.name == "block" else shape.name)
         rows.append([KINDS.index(kind), shape.middle, shape.normal_step, *numbers, wrap])
     return torch.cat(parts).to(device), torch.tensor(rows, dtype=torch.float32, device=device)
 
@@ -187,6 +187,31 @@ def _trace(
         _run(launches, (*everything, *passed_on, least, count, size), constants, stage.device)
     visible = torch.stack([(masks == item + 1).sum((1, 2)) for item in range(count)], 1)
     return Frames(images, masks, visible, totals.long(), depths)
+
+
+def trace_coverage(stage: Stage, size: int) -> Tensor:
+    """The number of pixels whose centres show an object. [B] int64"""
+    from alebrije.render.gpu import tables, visibility
+
+    count, albedo = stage.objects, stage.camera.new_zeros(3, stage.scenes)
+    scenes = scene_table(stage, CLEVR_LIGHT, albedo)
+    objects = object_table(stage, size, stage.centre, stage.size).view(stage.scenes, count, -1)
+    tiles = math.ceil(size / int(tables.WIDE)) * math.ceil(size / int(tables.HIGH))
+    constants = {"KINDS": _kinds(stage.shapes), "GRID": 2, "DISPLACED": False}
+    assets = shape_table(stage.device, stage.shapes)[0]
+    step = max(1, min(MEMORY // (32 * (count + 2) * size * size), 1 << 15))
+    covered = torch.empty(stage.scenes, dtype=torch.int64, device=stage.device)
+    for start in range(0, stage.scenes, step):
+        part = slice(start, start + step)
+        row = scenes[part]
+        labels = torch.empty(len(row), size, size, dtype=torch.uint8, device=stage.device)
+        depths, pieces = row.new_empty(labels.shape), row.new_empty(len(row), count + 1, 4, size, size)
+        unused = labels, labels, depths, labels  # images, masks, depths and totals
+        passed_on = labels, pieces, pieces, depths
+        arguments = (row, objects[part], assets, *unused, *passed_on, 0.0, count, size)
+        _run([Launch(visibility.camera_hits, tiles)], arguments, constants, stage.device)
+        covered[part] = (labels > 0).sum((1, 2))
+    return covered
 
 
 class Launch(NamedTuple):

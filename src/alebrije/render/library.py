@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from alebrije.errors import InputError
 from alebrije.render.fields import load_field
 from alebrije.render.shapes import (
     Shape,
+    block_distance,
     box_hull,
     cone_distance,
     cube_distance,
@@ -24,6 +25,7 @@ from alebrije.render.shapes import (
     torus_distance,
     tube_hull,
 )
+from alebrije.scenes.furniture import BOXES, Box
 from alebrije.suggest import did_you_mean
 
 MARGIN = 0.055  # margin of the hulls for materials that displace the surface
@@ -54,6 +56,15 @@ def _cube(half: float, edge: float, reach: float, shadow_bottom: float, margin: 
     shadow_hull = box_hull((-shadow, -shadow, shadow_bottom), (shadow, shadow, shadow_top))
     numbers = half, edge, half + margin, shadow, shadow_bottom, shadow_top
     return Shape("cube", cube_distance(half, edge), hull, reach, shadow_hull=shadow_hull, numbers=numbers)
+
+
+def _block(box: Box) -> Shape:
+    """A part of furniture, in units of its own half-size."""
+    x, y, z = (half / box.half_size for half in box.halves)
+    hull = box_hull((-x, -y, -z), (x, y, z))
+    reach = math.sqrt(x * x + y * y + z * z) + 1e-3
+    distance, numbers = block_distance((x, y, z)), (x, y, z)
+    return Shape("block", distance, hull, reach, hull_is_exact=True, shadow_hull=hull, numbers=numbers)
 
 
 def _cylinder(half: float, rim: float, reach: float, shadow: tuple[float, float, float], margin: float) -> Shape:
@@ -105,6 +116,7 @@ _SHAPES: dict[str, Callable[[], Shape]] = {
     "Icosahedron": _icosahedron,
     "NewellTeapot": lambda: _mesh("teapot", 1.6),
     "Torus": _torus,
+    **{name: partial(_block, box) for name, box in BOXES.items()},
 }
 
 

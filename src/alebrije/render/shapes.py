@@ -66,6 +66,19 @@ def cube_distance(half: float, radius: float) -> Distance:
     return Formula(distance, "box", (half - radius, radius))
 
 
+def block_distance(halves: tuple[float, float, float]) -> Distance:
+    """A box with sharp edges."""
+    wide, deep, high = halves
+
+    def distance(point: Tensor) -> Tensor:
+        x, y, z = point.abs()
+        x, y, z = x - wide, y - deep, z - high
+        inside = torch.maximum(torch.maximum(x, y), z).clamp_max(0.0)
+        return _length(x.clamp_min(0.0), y.clamp_min(0.0), z.clamp_min(0.0)) + inside
+
+    return Formula(distance, "block", halves)
+
+
 def cylinder_distance(width: float, height: float, radius: float) -> Distance:
     """An upright cylinder with rounded rims."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,12 +15,14 @@ from alebrije.render.clevr import ClevrShader
 from alebrije.render.clevrtex import DISPLACEMENT, MEAN_ALBEDO, OPACITY, ClevrtexShader
 from alebrije.render.fragments import Visibility, ground_points, primary_visibility
 from alebrije.render.frames import Frames
+from alebrije.render.furniture import check_furniture, render_furniture
 from alebrije.render.gpu_tracer import can_trace, trace_clevr, trace_clevrtex
 from alebrije.render.library import shape_named
 from alebrije.render.light import CLEVR_LIGHT, CLEVRTEX_LIGHT
 from alebrije.render.materials import MATERIALS
 from alebrije.render.stage import Stage, build_stage
 from alebrije.scenes import Scenes, Vocabulary
+from alebrije.scenes.furniture import is_furniture
 
 GREY = (0.8, 0.8, 0.8)  # the ground of CLEVR
 MIN_COVERAGE = 0.12  # of a pixel by an object, for the masks of CLEVRTex
@@ -30,8 +33,8 @@ def render_solid(scenes: Scenes, size: int = 128, device: str | torch.device = "
     """Render scenes of clevr, clevrtex and similar worlds, with soft shadows and one bounce off metal.
 
     Worlds with colours look like CLEVR: outlines are antialiased with 2 x 2 rays a pixel, and a mask holds the object
-    at the centre of each pixel. Worlds with textured materials look like CLEVRTex: 4 x 4 rays, and as in the released
-    masks an object counts if it covers an eighth of the pixel.
+    at the centre of each pixel. Furniture is rendered box by box. Worlds with textured materials look like CLEVRTex:
+    4 x 4 rays, and as in the released masks an object counts if it covers an eighth of the pixel.
     """
     size = whole_number("size", size, least=8)
     _check(scenes)
@@ -70,6 +73,9 @@ def _renderer(vocabulary: Vocabulary) -> Callable[[Scenes, int], Frames]:
     names = vocabulary.names
     if {"shape", "size", "material"} <= set(names):
         _check_codes(vocabulary)
+        if is_furniture(vocabulary):
+            check_furniture(vocabulary)
+            return partial(render_furniture, render=_render_clevr)
         if "color" in names:
             return _render_clevr
         if {*vocabulary["material"].values, *vocabulary.background.values} <= set(MATERIALS):
@@ -82,7 +88,7 @@ def _renderer(vocabulary: Vocabulary) -> Callable[[Scenes, int], Frames]:
 
 def _check_codes(vocabulary: Vocabulary) -> None:
     """Raise an InputError unless the renderer can read the codes of shapes, sizes, colours and CLEVR's materials."""
-    for code in vocabulary["shape"].codes:
+    for code in () if is_furniture(vocabulary) else vocabulary["shape"].codes:
         shape_named(code)
     if not all(isinstance(code, int | float) and code > 0 for code in vocabulary["size"].codes):
         raise InputError(f"the sizes of {vocabulary.name} must be positive numbers, not {vocabulary['size'].codes}")

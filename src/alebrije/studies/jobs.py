@@ -22,6 +22,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import ThreadpoolController
 
 from alebrije.data.machine_cache import machine_cache
+from alebrije.encoding import Shows
 from alebrije.errors import InputError
 from alebrije.imports import first_line
 from alebrije.results import Cell, Result, Store
@@ -57,6 +58,7 @@ class Job:
     together: Together | None = None  # how it is computed beside others
     kept: Kept | None = None  # where its values are kept once per machine
     ahead: Callable[[], object] | None = None  # what another process can compute for it before
+    shows: Shows = "images"  # what it is shown
 
 
 @dataclass(frozen=True)

@@ -87,12 +87,12 @@ def default_processes(device: str, size: str) -> int:
 
 
 def by_corpus(jobs: Sequence[Job]) -> list[list[Job]]:
-    """The jobs of each corpus, those that take longest first: heads that are fitted together, then many cells."""
+    """The jobs of each corpus, those that take longest first: what others work ahead for, then many cells."""
     parts: dict[tuple[object, ...], list[Job]] = {}
     for job in jobs:
         labels = job.cell.labels
         parts.setdefault((job.cell.study, *(labels.get(name) for name in _CORPUS)), []).append(job)
-    return sorted(parts.values(), key=lambda own: (all(job.together is None for job in own), -len(own)))
+    return sorted(parts.values(), key=lambda own: (all(job.ahead is None for job in own), -len(own)))
 
 
 @dataclass(frozen=True)

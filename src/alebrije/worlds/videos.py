@@ -11,10 +11,18 @@ import torch
 from numpy.random import Generator
 
 from alebrije.arrays import Flags, Floats, Integers
-from alebrije.scenes import Scenes, Vocabulary
+from alebrije.scenes import Scenes, Vocabulary, furniture
 from alebrije.scenes.placement import place_apart
 from alebrije.worlds.motion import Bodies, Motion, roll_out
-from alebrije.worlds.samplers import CAMERA, LAMPS, Check, Sampler, object_sizes, passes_checks
+from alebrije.worlds.samplers import (
+    CAMERA,
+    LAMPS,
+    Check,
+    Sampler,
+    object_sizes,
+    passes_checks,
+    sample_surroundings,
+)
 from alebrije.worlds.streams import BLOCK, sample_combinations, sample_until_accepted
 
 FIELD = 4.0  # centres start from -4 to 4, so that even large objects start within [-5, 5]
@@ -155,6 +163,49 @@ def video_scenes(
         path=path,
         cameras=cameras,
     )
+
+
+@dataclass(frozen=True)
+class Furnished:
+    """`fewest` to `most` pieces of furniture as in MultiShapeNet's easy scenes.
+
+    They stand anywhere from -2.9 to 2.9, turned at random, and their centres are at least 1.1 times the sum of half the
+    diagonals of their footprints apart. As there, some may be hidden.
+    """
+
+    vocabulary: Vocabulary
+    fewest: int = 2
+    most: int = 4
+    pairs: ClassVar[bool] = False
+
+    def block(self, generator: Generator, combinations: Integers | None, accept: Check | None = None) -> Scenes:
+        """One block."""
+        around = sample_surroundings(generator, self.vocabulary, BLOCK)
+        counts = generator.integers(self.fewest, self.most + 1, size=BLOCK)
+
+        def propose(rows: Integers) -> tuple[Scenes, Flags]:
+            present = np.arange(self.most) < counts[rows, None]
+            factors = sample_combinations(generator, self.vocabulary, combinations, present.shape)
+            radius, camera = 1.1 * furniture.footprints(self.vocabulary, factors), around.camera[rows]
+            flat = place_apart(generator, radius, camera, present=present, reach=2.9, gap=0.0, margin=0.0)
+            height = furniture.half_heights(self.vocabulary, factors)
+            scenes = Scenes.of(
+                self.vocabulary,
+                factors,
+                np.concatenate([flat, height[..., None]], axis=-1),
+                present=present,
+                rotation=2 * np.pi * generator.random(present.shape),
+                camera=camera,
+                lamps=around.lamps[rows],
+                background=around.background[rows],
+            )
+            return scenes, passes_checks(scenes, accept)
+
+        return sample_until_accepted(propose, BLOCK)
+
+    def fits_as_target(self, scenes: Scenes) -> Flags:
+        """None: no rule is defined for several views."""
+        return np.zeros(len(scenes), dtype=bool)
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,18 @@ _MANY = (
     Factor("material", ("rubber", "metal"), ("Rubber", "MyMetal")),
 )
 CLEVR_MANY = Vocabulary("clevr-many", _MANY)
+
+# Half of the longest diagonal is 1.45 in MultiShapeNet.
+FURNITURE = Vocabulary(
+    "furniture",
+    (
+        _MANY[0],
+        Factor("trim", ("plain", "light", "dark")),
+        Factor("shape", ("chair", "table", "cabinet"), ("Chair", "Table", "Cabinet")),
+        Factor("size", ("regular",), (1.45,)),
+        Factor("material", ("rubber",), ("Rubber",)),
+    ),
+)
 COAT = Vocabulary(
     "coat",
     _MANY,

@@ -24,7 +24,7 @@ from alebrije.worlds.samplers import Crowd, Grid, Sampler, SolidPairs, SpritePai
 from alebrije.worlds.scripted import Scripted
 from alebrije.worlds.streams import SAMPLE, check_combinations, sample_stream
 from alebrije.worlds.threads import in_threads
-from alebrije.worlds.videos import Around, Collisions
+from alebrije.worlds.videos import Around, Collisions, Furnished
 from alebrije.worlds.vocabularies import (
     ARM,
     CLEVR,
@@ -32,6 +32,7 @@ from alebrije.worlds.vocabularies import (
     CLEVRTEX,
     COAT,
     DSPRITES,
+    FURNITURE,
     MOVING_TEXTURED,
     ROOMS,
     SPRITES,
@@ -273,6 +274,15 @@ _WORLDS = {
         ),
         World("scripted", CLEVR_MANY, Scripted(CLEVR_MANY), _paint_frames, 64, memory=192, shows="videos"),
         _clevr3d(),
+        World(
+            "furniture",
+            FURNITURE,
+            Around(Furnished(FURNITURE), turned=True),
+            _paint_frames,
+            64,
+            memory=768,
+            shows="views",
+        ),
     )
 }
 
@@ -282,7 +292,7 @@ def names() -> tuple[str, ...]:
 
     >>> names()
     ('sprites', 'clevr', 'clevrtex', 'dsprites', 'rooms', 'arm', 'clevr6', 'clevr10', 'coat', 'coat-correlated',
-     'moving', 'moving-textured', 'scripted', 'clevr3d')
+     'moving', 'moving-textured', 'scripted', 'clevr3d', 'furniture')
     """
     return tuple(_WORLDS)
 
@@ -296,7 +306,7 @@ def get(name: str) -> World:
     - `coat`, `coat-correlated`: COAT's training scenes, of 3 to 6 objects on grounds of five colours; in the correlated
       world all objects of a scene share colour and material and stand close together.
     - `moving`, `moving-textured`, `scripted`: videos like MOVi-A, MOVi-C and CATER.
-    - `clevr3d`: CLEVR's scenes from three sides.
+    - `clevr3d`, `furniture`: scenes like those of CLEVR and of MultiShapeNet from three sides.
 
     A world of your own is `package.module:object`, where the object is a `World`.
 

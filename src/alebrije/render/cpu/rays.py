@@ -24,7 +24,7 @@ TX, TY, TZ, VX, VY, VZ, MOVED, T, END, SCALE = (np.int64(BLOCK * row) for row in
 PX, PY, PZ, GAP, U, V, W, AT, LOW, HIGH = (np.int64(BLOCK * row) for row in range(26, 36))
 SCRATCH = BLOCK * 36
 
-BALL, BOX, TUBE, SOLID, FIELD, CONE, RING = range(7)  # forms of bodies, `SOLID` is a polyhedron
+BALL, BOX, TUBE, SOLID, FIELD, CONE, RING, SHARP = range(8)  # of bodies; `SOLID` is a polyhedron
 # Columns of the tables of shapes: forms, flags, place and size of a field.
 DISTANCE, HULL, SHADOW, EXACT, CONVEX, FIRST, ROWS, COLUMNS, HEIGHT = range(9)
 ABOUT, AROUND, SHADE, CENTRE, STEP = 0, 8, 16, 24, 25  # numbers of distance, hull and shadow hull; middle; normal step
@@ -144,6 +144,15 @@ def gaps(
         take_roots(s, GAP, n, root)
         for i in range(n):
             s[at(GAP + i)] = s[at(GAP + i)] + s[at(U + i)] - b
+    elif form == SHARP:
+        for i in range(n):
+            x, y, z = abs(s[at(PX + i)]) - a, abs(s[at(PY + i)]) - b, abs(s[at(PZ + i)]) - c
+            s[at(U + i)] = smaller(larger(larger(x, y), z), ZERO)
+            x, y, z = larger(x, ZERO), larger(y, ZERO), larger(z, ZERO)
+            s[at(GAP + i)] = x * x + y * y + z * z
+        take_roots(s, GAP, n, root)
+        for i in range(n):
+            s[at(GAP + i)] = s[at(GAP + i)] + s[at(U + i)]
     elif form == TUBE:
         for i in range(n):
             s[at(V + i)] = s[at(PX + i)] * s[at(PX + i)] + s[at(PY + i)] * s[at(PY + i)]

@@ -16,6 +16,7 @@ from alebrije.render.gpu.shapes import (
     tube_hull,
 )
 from alebrije.render.gpu.tables import (
+    BLOCK,
     CENTRE,
     CONVEX,
     CUBE,
@@ -38,8 +39,8 @@ SHADOW_CLOSE: tl.constexpr = tl.constexpr(1e-2)  # a shadow ray this close to a 
 SUN_DISTANCE: tl.constexpr = tl.constexpr(60.0)  # length of a shadow ray to the sun
 SUN: tl.constexpr = tl.constexpr(3)  # the last light
 HULLS: tl.constexpr = tl.constexpr(
-    0b0100111
-)  # kinds with a convex body for shadows: cube, cylinder, sphere, icosahedron
+    0b10100111
+)  # kinds with a convex body for shadows: cube, cylinder, sphere, icosahedron, block
 
 
 @triton.jit
@@ -130,7 +131,11 @@ def is_blocked(thing, assets, origin, way, active, KINDS: tl.constexpr):
         if kind == ICOSAHEDRON:
             faces = faces_of(numbers, assets)
             entry, leave = polyhedron_hull(origin, way, tl.load(numbers), tl.load(numbers + 1), faces)
+    if (KINDS >> BLOCK) % 2 == 1:
+        if kind == BLOCK:
+            wide, deep, high = load(numbers)
+            entry, leave = box_hull(origin, way, (-wide, -deep, -high), (wide, deep, high))
     if (KINDS & HULLS) != KINDS:
-        if (kind != CUBE) & (kind != CYLINDER) & (kind != SPHERE) & (kind != ICOSAHEDRON):
+        if (kind != CUBE) & (kind != CYLINDER) & (kind != SPHERE) & (kind != ICOSAHEDRON) & (kind != BLOCK):
             entry = intersect(thing, assets, origin, way, active, SHADOW_CLOSE, 1.0, KINDS, False)
     return (entry < 1.0) & (leave > 0.0)

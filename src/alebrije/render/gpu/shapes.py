@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from alebrije.render.gpu.tables import (
+    BLOCK,
     CENTRE,
     CONE,
     COSINE,
@@ -131,6 +132,15 @@ def cube_distance(point, half, radius):
 
 
 @triton.jit
+def block_distance(point, halves):
+    """A box with sharp edges."""
+    x, y, z = tl.abs(point[0]) - halves[0], tl.abs(point[1]) - halves[1], tl.abs(point[2]) - halves[2]
+    inside = tl.minimum(tl.maximum(tl.maximum(x, y), z), 0.0)
+    x, y, z = tl.maximum(x, 0.0), tl.maximum(y, 0.0), tl.maximum(z, 0.0)
+    return tl.sqrt(x * x + y * y + z * z) + inside
+
+
+@triton.jit
 def cylinder_distance(point, width, height, radius):
     """An upright cylinder with rounded rims."""
     wide = tl.sqrt(point[0] * point[0] + point[1] * point[1])
@@ -234,6 +244,9 @@ def distance_to(thing, assets, point, KINDS: tl.constexpr):
         if kind == TORUS:
             ring, wide, high = load(numbers)
             distance = torus_distance(point, ring, wide, high, tl.load(numbers + 3))
+    if (KINDS >> BLOCK) % 2 == 1:
+        if kind == BLOCK:
+            distance = block_distance(point, load(numbers))
     return distance
 
 
@@ -268,6 +281,10 @@ def hull_of(thing, assets, origin, way, KINDS: tl.constexpr):
         if kind == ICOSAHEDRON:
             faces = faces_of(numbers, assets)
             entry, leave = polyhedron_hull(origin, way, tl.load(numbers), tl.load(numbers + 1), faces)
+    if (KINDS >> BLOCK) % 2 == 1:
+        if kind == BLOCK:
+            wide, deep, high = load(numbers)
+            entry, leave = box_hull(origin, way, (-wide, -deep, -high), (wide, deep, high))
     return entry, leave
 
 
@@ -277,7 +294,7 @@ def enter(thing, assets, origin, way, KINDS: tl.constexpr, DISPLACED: tl.constex
     start, along = origin, way
     if DISPLACED:
         kind = tl.load(thing + KIND)
-        push = tl.where((kind == SPHERE) | (kind == ICOSAHEDRON), tl.load(thing + DISPLACEMENT), 0.0)
+        push = tl.where((kind == SPHERE) | (kind == ICOSAHEDRON) | (kind == BLOCK), tl.load(thing + DISPLACEMENT), 0.0)
         grown = 1.0 + push
         start = origin[0] / grown, origin[1] / grown, (origin[2] + tl.load(thing + MIDDLE) * push) / grown
         along = way[0] / grown, way[1] / grown, way[2] / grown
@@ -301,7 +318,7 @@ def intersect(
     kind = tl.load(thing + KIND)
     t, leave = enter(thing, assets, origin, way, KINDS, DISPLACED)
     hit = tl.where(active, t, float("inf"))
-    if (kind != SPHERE) & (kind != ICOSAHEDRON):
+    if (kind != SPHERE) & (kind != ICOSAHEDRON) & (kind != BLOCK):
         hit = march(thing, assets, origin, way, hit, leave, close, farthest, KINDS, DISPLACED)
     return hit
 

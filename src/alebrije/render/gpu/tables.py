@@ -78,6 +78,7 @@ MESH: tl.constexpr = tl.constexpr(3)
 CONE: tl.constexpr = tl.constexpr(4)
 ICOSAHEDRON: tl.constexpr = tl.constexpr(5)
 TORUS: tl.constexpr = tl.constexpr(6)
+BLOCK: tl.constexpr = tl.constexpr(7)
 
 # A tile of the image that one program traces: as many pixels as a warp has threads.
 WIDE: tl.constexpr = tl.constexpr(8)
