@@ -44,6 +44,7 @@ _MOST = {
     "steps": 10**9,
     "group": 10**9,
 }
+IMAGE_SHAPES = {"images": "[B, 3, H, W]", "videos": "[B, T, 3, H, W]", "views": "[B, V, 3, H, W]"}
 _OVERSHOOT = 0.01  # resizing or an autoencoder may push floats slightly outside 0..1
 
 
@@ -211,8 +212,10 @@ def usable_device(device: str | torch.device) -> torch.device:
     return found
 
 
-def check_images(images: Tensor) -> Tensor:
+def check_images(images: Tensor, shows: str = "images") -> Tensor:
     """The images as a tensor; an InputError unless they are [B, 3, H, W], uint8 or floats in 0..1.
+
+    Videos are [B, T, 3, H, W], and several views of scenes [B, V, 3, H, W].
 
     >>> import torch
     >>> check_images(torch.zeros(2, 3, 8, 8)).shape
@@ -220,16 +223,17 @@ def check_images(images: Tensor) -> Tensor:
     """
     import torch
 
+    shape = IMAGE_SHAPES[shows]
     try:
         images = torch.as_tensor(images)
     except (RuntimeError, TypeError, ValueError):
-        raise InputError(f"images must be a tensor [B, 3, H, W], not {type(images).__name__}") from None
-    if images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape:
-        raise InputError(f"images must have the shape [B, 3, H, W], not {list(images.shape)}")
+        raise InputError(f"{shows} must be a tensor {shape}, not {type(images).__name__}") from None
+    if images.ndim != (4 if shows == "images" else 5) or images.shape[-3] != 3 or 0 in images.shape:
+        raise InputError(f"{shows} must have the shape {shape}, not {list(images.shape)}")
     if images.dtype != torch.uint8:
         if not images.is_floating_point():
-            raise InputError(f"images must be uint8 or floats in 0..1, not {str(images.dtype).removeprefix('torch.')}")
+            raise InputError(f"{shows} must be uint8 or floats in 0..1, not {str(images.dtype).removeprefix('torch.')}")
         least, most = (float(end) for end in images.aminmax())
         if not -_OVERSHOOT <= least <= most <= 1 + _OVERSHOOT:
-            raise InputError(f"images must be uint8 or floats in 0..1, but range from {least:.4g} to {most:.4g}")
+            raise InputError(f"{shows} must be uint8 or floats in 0..1, but range from {least:.4g} to {most:.4g}")
     return images

@@ -103,6 +103,9 @@ def test_runs_are_equal_and_do_not_depend_on_the_batch() -> None:
     first, again = render_solid(scenes, 64, "cuda"), render_solid(scenes, 64, "cuda")
     alone = render_solid(scenes[5:6], 64, "cuda")
     for name, tensor in vars(first).items():
+        if name in ("boxes", "flow"):  # of videos
+            assert tensor is None
+            continue
         assert torch.equal(tensor, vars(again)[name])
         assert torch.equal(tensor[5:6], vars(alone)[name])
 

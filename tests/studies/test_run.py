@@ -44,6 +44,26 @@ def checked_run(study: Study, folder: ResultFolder, asked: Request) -> RunSummar
     return run_study(planned, folder)
 
 
+@pytest.mark.parametrize(
+    ("metric", "study", "sentence"),
+    [
+        ("fg-ari", GROUPING, "^clips takes videos, and sprites in grouping has images$"),
+        ("mig", NEURONS, "^clips takes videos, and .* in neurons has images$"),
+    ],
+)
+def test_a_model_of_videos_is_not_shown_images(metric: str, study: Study, sentence: str, tmp_path: Path) -> None:
+    class Clips(nn.Module):
+        takes = "videos"
+
+        def forward(self, videos: Tensor) -> Tensor:
+            return videos.mean((1, 3, 4))
+
+    with pytest.raises(InputError, match=sentence):
+        plan_study(
+            study, ResultFolder(tmp_path), request_for(LoadedModel(Encoder(Clips()), "clips"), metrics=(metric,))
+        )
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if not instruments.get(name).options])
 @pytest.mark.parametrize("asked", [Request(size="tiny", rules=("S-A",)), Request(size="tiny", alphas=(0.2,))])
 def test_options_that_a_study_does_not_use_are_refused(name: str, asked: Request, tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from alebrije.adapters.embeddings import Embeddings
-from alebrije.adapters.encoder import DEFAULT_SIZE, MOST_SLOTS, Encoder
+from alebrije.adapters.encoder import DEFAULT_SIZE, MOST_SLOTS, VIDEO_SIZE, Encoder
+from alebrije.adapters.inputs import PROBED
 from alebrije.adapters.specs import is_class_spec, load
+from alebrije.checks import IMAGE_SHAPES
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.worlds import get as get_world
@@ -22,6 +24,7 @@ Level = Literal["ok", "note", "problem"]
 _SCENES = 8
 _EXACT, _CLOSE = 1e-4, 1e-2  # differences between codes, as fractions of their spread over images
 _LONG = 20.0  # seconds: a full batch that takes longer is not tried
+_WORLDS = {"images": "sprites", "videos": "moving", "views": "clevr3d"}  # what a model is probed with
 _AFFECTS_SCORES = ("weights", "output", "repeats", "batches")  # topics whose notes are repeated before an evaluation
 _PASS_SIZE = "pass that size: --pixels on the command line, pixels= in evaluate, size= in check"
 SIZES = (128, 64)  # sides of the images that `evaluate` renders by default
@@ -178,15 +181,20 @@ class _ModelCheck:
 
     def __init__(self, encoder: Encoder, rendered: Sequence[int]) -> None:
         self.encoder = encoder
-        self.world = get_world("sprites")
+        self.world = get_world(_WORLDS[encoder.takes])
         fixed = encoder.preprocessing.size
+        rendered = rendered if encoder.takes == "images" else (VIDEO_SIZE,)
+        self.shape = IMAGE_SHAPES[encoder.takes]
         self.sizes = (fixed,) if fixed is not None else tuple(dict.fromkeys(rendered))
         self.scenes = self.images(self.sizes[0])
         self.training = any(part.training for module in encoder.modules for part in module.modules())
 
     def images(self, size: int, count: int = _SCENES) -> Tensor:
-        """Scenes of sprites, `size` pixels a side."""
-        return self.world.images(self.world.sample(count, seed=0), size)
+        """Scenes of sprites, or short videos or views, `size` pixels a side."""
+        scenes = self.world.sample(count, seed=0)
+        if scenes.path is not None:
+            scenes = replace(scenes, path=scenes.path[:, :, : PROBED["videos"]])
+        return self.world.images(scenes, size)
 
     def score_items(self) -> list[CheckItem]:
         """Check everything that scores depend on; stop at the output if the model returns no codes."""
@@ -210,9 +218,9 @@ class _ModelCheck:
         prepared = self.encoder.prepare(scenes[: self.encoder.batch])
         original = prepared.clone()
         try:
-            raw = self.encoder.run(prepared)
+            raw = self.encoder.run(prepared, self.encoder.stand_ins(prepared))
         except InputError as error:
-            fix = f"make it accept floats [B, 3, H, W]; if it takes one size only, {_PASS_SIZE}"
+            fix = f"make it accept floats {self.shape}; if it takes one size only, {_PASS_SIZE}"
             return CheckItem("output", "problem", _sentence(str(error)), fix, blocks=True)
         try:
             encoding, description = self.encoder.read(raw, original)
@@ -235,7 +243,8 @@ class _ModelCheck:
         parts = []
         for first in range(0, len(images), self.encoder.batch):
             prepared = self.encoder.prepare(images[first : first + self.encoder.batch])
-            parts.append(self.encoder.read(self.encoder.run(prepared, seed=seed), prepared)[0].codes)
+            raw = self.encoder.run(prepared, self.encoder.stand_ins(prepared), seed=seed)
+            parts.append(self.encoder.read(raw, prepared)[0].codes)
         if len({part.shape[1:] for part in parts}) > 1:
             raise InputError(f"{self.encoder.name} returned codes of different shapes for different batches")
         return torch.cat(parts)
@@ -244,7 +253,9 @@ class _ModelCheck:
         steps = self.encoder.preprocessing
         normalised = steps.mean is not None or steps.std is not None or self.encoder.plan is not None
         fix = "" if normalised else "if it was trained on normalised images, pass its --mean and --std"
-        return CheckItem("images", "ok", f"It gets images in 0..1, {steps}.", fix)
+        kind = "images" if self.encoder.takes == "images" else f"{self.encoder.takes} {self.shape}"
+        beside = "".join(f", with {name}" for name in self.encoder.conditions)
+        return CheckItem("images", "ok", f"It gets {kind} in 0..1, {steps}{beside}.", fix)
 
     def device(self) -> CheckItem:
         devices = {str(weight.device) for module in self.encoder.modules for weight in module.parameters()}
@@ -387,12 +398,13 @@ class _ModelCheck:
         """Encode as many images at once as an evaluation does; nothing to report if that works or takes long."""
         start = time.perf_counter()
         self.codes(self.scenes).sum().item()
-        if (time.perf_counter() - start) * self.encoder.batch / _SCENES > _LONG or self.encoder.batch <= _SCENES:
+        count = self.encoder.at_once(self.scenes)
+        if (time.perf_counter() - start) * count / _SCENES > _LONG or count <= _SCENES:
             return []
         try:
-            self.codes(self.images(self.sizes[0], self.encoder.batch))
+            self.codes(self.images(self.sizes[0], count))
         except InputError as error:
-            sentence = _sentence(f"with {self.encoder.batch} images at once, {error}")
+            sentence = _sentence(f"with {count} {self.encoder.takes} at once, {error}")
             return [CheckItem("batches", "problem", sentence, "make it accept any number of images", blocks=True)]
         return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -11,6 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from alebrije.adapters.embeddings import Embeddings
+from alebrije.adapters.inputs import (
+    PROBED,
+    check_conditions,
+    check_kind,
+    parameters_for_conditions,
+    stand_ins,
+    what_it_takes,
+)
 from alebrije.adapters.outputs import read_output
 from alebrije.adapters.preprocessing import Preprocessing, to_uint8
 from alebrije.checks import check_images, usable_device, whole_number
@@ -22,14 +30,18 @@ from alebrije.seeding import generator_states, seeded
 from alebrije.suggest import did_you_mean
 from alebrije.train.plan import Plan
 
+VIDEO_SIZE = 64  # the same for videos and views
 DEFAULT_SIZE = 128  # pixels a side of the images that probe a model of unknown input size; worlds render this size too
 MOST_SLOTS = 16  # more are tokens, not objects; analogy cannot match them in reasonable time and uses their mean
-_PARTS = ("vector", "slots", "masks", "reconstruction")
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # weight dtypes that images are converted to
 
 
 class Encoder:
     """Any model as a callable from images [B, 3, H, W], uint8 or floats in 0..1, of any size, to an `Encoding`.
+
+    A model with the attribute ``takes = "videos"`` is called with videos [B, T, 3, H, W], one with ``takes = "views"``
+    with several views of each scene [B, V, 3, H, W]; `alebrije.adapters.inputs` says what else they may get. The
+    encoder has the same attribute.
 
     Images are preprocessed and go through the model `batch` at a time, without gradients and in eval mode; each module
     gets its mode back afterwards. Codes are float32 on the device of the images.
@@ -68,6 +80,8 @@ class Encoder:
             raise InputError(f"a model must be callable with images; {type(model).__name__} is not")
         self.model = model
         self.name = name or spec or _model_name(model)
+        self.takes = what_it_takes(model, self.name)
+        self.conditions = parameters_for_conditions(model, self.takes)
         self.spec = spec
         self.preprocessing = preprocessing or Preprocessing()
         self.batch = whole_number("batch", batch, least=1)
@@ -85,21 +99,37 @@ class Encoder:
         self._is_random = False  # whether it has used random numbers
         self._drew = False  # whether it did in its last run
 
-    def __call__(self, images: Tensor, *, seed: int = 0) -> Encoding:
-        """Encode images [B, 3, H, W]; masks and reconstructions keep the size that the model gives them."""
-        return _concatenate([self._encode(part, seed) for part in self._batches(images)])
+    def __call__(self, images: Tensor, *, seed: int = 0, boxes: Any = None, cameras: Any = None) -> Encoding:
+        """Encode images [B, 3, H, W], videos or views; masks and reconstructions keep the size that the model gives.
 
-    def codes(self, images: Tensor, *, seed: int = 0) -> Tensor:
-        """Return only vectors [B, D] or slots [B, K, D]; masks of many images would fill the memory."""
-        return torch.cat([self._encode(part, seed).codes for part in self._batches(images)])
+        `boxes` and `cameras` are ignored if the model has no such parameter.
+        """
+        batches = self._batches(images, {"boxes": boxes, "cameras": cameras})
+        return _concatenate([self._encode(part, seed, given) for part, given in batches])
+
+    def codes(self, images: Tensor, *, seed: int = 0, boxes: Any = None, cameras: Any = None) -> Tensor:
+        """Return only vectors or slots; masks of many images would fill the memory."""
+        batches = self._batches(images, {"boxes": boxes, "cameras": cameras})
+        return torch.cat([self._encode(part, seed, given).codes for part, given in batches])
 
     def prepare(self, images: Tensor) -> Tensor:
         """Preprocess images and convert them to the device and dtype of the weights."""
         dtypes = (weight.dtype for module in self.modules for weight in module.parameters())
         dtype = next((dtype for dtype in dtypes if dtype.is_floating_point), torch.float32)
-        return self.preprocessing(images.to(self.device)).to(dtype if dtype in _DTYPES else torch.float32)
+        single = images.to(self.device).flatten(0, -4)
+        prepared = self.preprocessing(single).to(dtype if dtype in _DTYPES else torch.float32)
+        return prepared.reshape(*images.shape[:-3], *prepared.shape[1:])
 
-    def run(self, prepared: Tensor, *, seed: int = 0) -> Any:
+    def at_once(self, images: Tensor) -> int:
+        """How many images, videos or scenes go through the model at a time: `batch` images or frames."""
+        return self.batch if self.takes == "images" else max(1, self.batch // images.shape[1])
+
+    def stand_ins(self, prepared: Tensor) -> dict[str, Tensor]:
+        """Conditions for probing the model: the same for every scene."""
+        frames = prepared.shape[1] if prepared.ndim == 5 else 1
+        return stand_ins(self.conditions, len(prepared), frames)
+
+    def run(self, prepared: Tensor, conditions: Mapping[str, Tensor] | None = None, *, seed: int = 0) -> Any:
         """Return the raw output of the model, or of its layer, for prepared images; any exception is an InputError."""
         outputs: list[Any] = []
         hook = None
@@ -108,7 +138,8 @@ class Encoder:
         try:
             with torch.no_grad(), _in_eval_mode(self.modules), seeded(seed, self.device), _in_tf32(self._in_tf32):
                 before = generator_states(self.device)
-                output = self.model(prepared)
+                given = {name: tensor.to(prepared) for name, tensor in (conditions or {}).items()}
+                output = self.model(prepared, **given)
                 self._drew = generator_states(self.device) != before
         except InputError:
             raise
@@ -134,14 +165,13 @@ class Encoder:
             encoding, description = read_output(output, prepared)
         except RuntimeError as error:  # of an unusual kind of tensor
             raise InputError(f"the output of the model cannot be read as codes: {first_line(error)}") from error
-        for name in _PARTS:
-            part = getattr(encoding, name)
-            if part is not None and part.device.type == "meta":
+        for name, part in encoding.parts().items():
+            if part.device.type == "meta":
                 raise InputError(
                     f"the model returned its {name} on the device 'meta', where tensors have no values; "
                     "return it on the device of the images"
                 )
-            if part is not None and part.layout != torch.strided:
+            if part.layout != torch.strided:
                 raise InputError(f"the model returned its {name} as a sparse tensor; return a dense one: .to_dense()")
         return encoding, description
 
@@ -170,26 +200,32 @@ class Encoder:
         return self.plan is not None and self.plan.reads_scenes
 
     def sample(self) -> Encoding:
-        """The encoding of two images of noise, made once; of embeddings, all stored codes."""
+        """The encoding of two images or videos of noise, made once; of embeddings, all stored codes."""
         if isinstance(self.model, Embeddings):
             return next(iter(self.model.stored.values()))
         if self._sample is None:
-            size = self.preprocessing.size or DEFAULT_SIZE
-            self._sample = self(torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)))
+            size = self.preprocessing.size or (DEFAULT_SIZE if self.takes == "images" else VIDEO_SIZE)
+            frames = () if self.takes == "images" else (PROBED[self.takes],)
+            noise = torch.rand(2, *frames, 3, size, size, generator=torch.Generator().manual_seed(0))
+            self._sample = _concatenate([self._encode(noise, 0, self.stand_ins(noise))])
         return self._sample
 
     def __repr__(self) -> str:
         return f"<Encoder {self.name}, images {self.preprocessing}, on {self.device}>"
 
-    def _batches(self, images: Tensor) -> Iterator[Tensor]:
-        images = check_images(images)
-        for first in range(0, len(images), self.batch):
-            yield images[first : first + self.batch]
+    def _batches(self, images: Tensor, conditions: Mapping[str, Any]) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+        check_kind(images, self.takes, self.name)
+        images = check_images(images, self.takes)
+        wanted = check_conditions(images, conditions, self.conditions, self.name)
+        step = self.at_once(images)
+        for first in range(0, len(images), step):
+            rows = slice(first, first + step)
+            yield images[rows], {name: tensor[rows] for name, tensor in wanted.items()}
 
-    def _encode(self, images: Tensor, seed: int) -> Encoding:
-        prepared, output = self._run_seeded(images, seed)
+    def _encode(self, images: Tensor, seed: int, conditions: Mapping[str, Tensor]) -> Encoding:
+        prepared, output = self._run_seeded(images, seed, conditions)
         encoding, _ = self.read(output, prepared)
-        parts = {name: part for name in _PARTS if (part := getattr(encoding, name)) is not None}
+        parts = encoding.parts()
         try:
             return Encoding(**{name: part.to(images.device) for name, part in parts.items()})
         except (RuntimeError, NotImplementedError) as error:
@@ -198,19 +234,19 @@ class Encoder:
                 f"the output of the model is on {devices} and cannot be copied to {images.device}: {first_line(error)}"
             ) from error
 
-    def _run_seeded(self, images: Tensor, seed: int) -> tuple[Tensor, Any]:
+    def _run_seeded(self, images: Tensor, seed: int, conditions: Mapping[str, Tensor]) -> tuple[Tensor, Any]:
         """The prepared images and the output of `run`, with the seed of these images if it uses random numbers.
 
         Most models use none, and the digest of many images takes as long on a CPU as a network on a GPU.
         """
         if not self._is_random:
             prepared = self.prepare(images)
-            output = self.run(prepared, seed=seed)
+            output = self.run(prepared, conditions, seed=seed)
             if not self._drew:
                 return prepared, output
             self._is_random = True
         prepared = self.prepare(images)
-        return prepared, self.run(prepared, seed=_batch_seed(images, seed))
+        return prepared, self.run(prepared, conditions, seed=_batch_seed(images, seed))
 
     @property
     def _in_tf32(self) -> bool:
@@ -292,9 +328,9 @@ def _concatenate(encodings: list[Encoding]) -> Encoding:
     shapes = {tuple(encoding.codes.shape[1:]) for encoding in encodings}
     if len(shapes) > 1:
         raise InputError(f"the model returned codes of different shapes for different batches: {sorted(shapes)}")
-    parts = {name: [getattr(encoding, name) for encoding in encodings] for name in _PARTS}
-    present = {name: tensors for name, tensors in parts.items() if all(tensor is not None for tensor in tensors)}
-    return Encoding(**{name: torch.cat(tensors) for name, tensors in present.items()})
+    parts = [encoding.parts() for encoding in encodings]
+    shared = [name for name in parts[0] if all(name in each for each in parts)]
+    return Encoding(**{name: torch.cat([each[name] for each in parts]) for name in shared})
 
 
 def _model_name(model: object) -> str:

@@ -7,6 +7,8 @@
 - Masks [B, K, H, W] may keep a channel, [B, K, 1, H, W].
 - A tuple or list of slots [B, K, D] and masks [B, K, H, W] is read as both. Any other is read as its first part if that
   has two or three axes; if the first part is an image, the codes are somewhere else.
+- For videos, slots are [B, T, K, D] or, the same in all frames, [B, K, D], and masks [B, T, K, H, W]; for several views
+  [B, K, D] and [B, V, K, H, W]. There are no feature maps.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ _EXTRAS = ("masks", "reconstruction")
 
 
 def read_output(output: Any, images: Tensor) -> tuple[Encoding, str]:
-    """Read the output of a model for images [B, 3, H, W] as an `Encoding`, and describe how it was read.
+    """Read the output of a model for images [B, 3, H, W], videos or views as an `Encoding`, and describe how.
 
     >>> encoding, description = read_output(torch.zeros(2, 8, 4, 4), torch.zeros(2, 3, 64, 64))
     >>> encoding.vector.shape, description
@@ -42,6 +44,11 @@ def read_output(output: Any, images: Tensor) -> tuple[Encoding, str]:
     encoding, description = _read(output, images)
     if len(encoding) != len(images):
         raise InputError(f"the model returned {len(encoding)} codes for {len(images)} images instead of one per image")
+    if images.ndim == 5 and encoding.frames not in (None, images.shape[1]):
+        given = f"it was given {images.shape[1]}"
+        raise InputError(f"the model returned masks or slots of {encoding.frames} frames or views, and {given}")
+    if images.ndim == 4 and encoding.frames is not None:
+        raise InputError(f"the model returned {encoding.frames} frames or views for each image")
     if 0 in encoding.codes.shape:
         raise InputError(f"the model returned codes of shape {list(encoding.codes.shape)}, which are empty")
     return encoding, description
@@ -73,8 +80,10 @@ def _from_tensor(tensor: Tensor, images: Tensor) -> tuple[Encoding, str]:
         return Encoding(vector=tensor), f"a vector {_shape(tensor)}"
     if tensor.ndim == 3:
         return Encoding(slots=tensor), f"slots {_shape(tensor)}"
-    if tensor.ndim == 4 and tensor.shape[1:] == images.shape[1:]:
+    if tensor.ndim == images.ndim and tensor.shape[1:] == images.shape[1:]:
         raise InputError("the model returned images of the same shape as its input; it must return codes")
+    if tensor.ndim == 4 and images.ndim == 5:
+        return Encoding(slots=tensor), f"slots {_shape(tensor)} of each frame"
     if tensor.ndim == 4:
         return Encoding(vector=tensor.mean((2, 3))), f"the mean over the pixels of a feature map {_shape(tensor)}"
     raise InputError(f"the model returned {_describe(tensor)}; {_ACCEPTED}")
@@ -85,8 +94,9 @@ def _from_names(named: Mapping[str, Any], images: Tensor) -> tuple[Encoding, str
     codes = _floats(name, named[name])
     if name == "last_hidden_state" and codes.ndim == 3:
         encoding, description = Encoding(vector=codes.mean(1)), f"the mean over the {codes.shape[1]} tokens of {name!r}"
-    elif name == "slots" and codes.ndim != 3:
-        raise InputError(f"the slots that the model returned must have the shape [B, K, D], not {list(codes.shape)}")
+    elif name == "slots" and codes.ndim not in (3, images.ndim - 1):
+        shapes = "[B, K, D] or [B, T, K, D]" if images.ndim == 5 else "[B, K, D]"
+        raise InputError(f"the slots that the model returned must have the shape {shapes}, not {list(codes.shape)}")
     else:
         encoding, description = _from_tensor(codes, images)
         description = f"{description}, under {name!r}"
@@ -97,19 +107,23 @@ def _from_names(named: Mapping[str, Any], images: Tensor) -> tuple[Encoding, str
 def _from_tuple(output: tuple[Any, ...] | list[Any], images: Tensor) -> tuple[Encoding, str]:
     tensors = [part for part in output if isinstance(part, Tensor)]
     first = output[0]
-    if isinstance(first, Tensor) and first.ndim == 3:
-        masks = [tensor for tensor in tensors if _are_masks(tensor) and tensor.shape[:2] == first.shape[:2]]
+    slot_axes = (3, images.ndim - 1)  # 3 alone for images, 3 or 4 for videos
+    if isinstance(first, Tensor) and first.ndim in slot_axes:
+        axes = (len(first), *images.shape[1:-3], first.shape[-2])
+        masks = [tensor for tensor in tensors if _are_masks(tensor, axes)]
         if masks:
             return _from_names({"slots": first, "masks": masks[0]}, images)
-    if len(output) == 1 or isinstance(first, Encoding) or (isinstance(first, Tensor) and first.ndim in (2, 3)):
+    if len(output) == 1 or isinstance(first, Encoding) or (isinstance(first, Tensor) and first.ndim in (2, *slot_axes)):
         encoding, description = _read(first, images)
         return encoding, f"{description}, the first of {len(output)} parts" if len(output) > 1 else description
     raise InputError(f"the model returned {_describe(output)}, and it is unclear which part has the codes; {_ACCEPTED}")
 
 
-def _are_masks(tensor: Tensor) -> bool:
-    """Whether a tensor has the shape of masks, [B, K, H, W] or [B, K, 1, H, W]."""
-    return tensor.ndim == 4 or (tensor.ndim == 5 and tensor.shape[2] == 1)
+def _are_masks(tensor: Tensor, axes: tuple[int, ...]) -> bool:
+    """Whether a tensor has the shape of masks: these axes up to that of the slots, perhaps a channel, then H and W."""
+    count = len(axes)
+    has_channel = tensor.ndim == count + 3 and tensor.shape[count] == 1
+    return tensor.shape[:count] == axes and (tensor.ndim == count + 2 or has_channel)
 
 
 def _named_tensors(output: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from alebrije.adapters.encoder import Encoder
+from alebrije.adapters.inputs import signature_of
 from alebrije.errors import InputError
 from alebrije.fingerprint import Contents
 from alebrije.imports import first_line
@@ -67,7 +68,8 @@ class _WithWeights:
     """A model that runs with other weights, and gets its own back after each call."""
 
     def __init__(self, encoder: Encoder, weights: Sequence[Mapping[str, Tensor]]) -> None:
-        self.model, self.modules, self.weights = encoder.model, encoder.modules, weights
+        self.model, self.modules, self.weights, self.takes = encoder.model, encoder.modules, weights, encoder.takes
+        self.__signature__ = signature_of(encoder.model)  # it has the same parameters
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         with _swapped(self.modules, self.weights):

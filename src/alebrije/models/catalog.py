@@ -11,6 +11,7 @@ from typing import Any, Literal, get_type_hints
 import torch
 from torch import nn
 
+from alebrije.encoding import Shows
 from alebrije.errors import InputError
 from alebrije.suggest import did_you_mean
 
@@ -22,11 +23,16 @@ class ModelRecord:
     name: str
     title: str
     class_path: str  # module and class within this package, such as "moco:MoCo"
-    learns_from: Literal["images", "labelled images", "episodes"]
+    learns_from: Literal["images", "labelled images", "episodes", "videos", "views"]
     cites: str
     has_slots: bool = False  # its encoding is slots with masks
     reconstructs: bool = True  # its encoding has a reconstruction
     reads_scenes: bool = False  # its input is the factors of a scene, not an image, so it has no codes
+
+    @property
+    def takes(self) -> Shows:
+        """What it encodes."""
+        return self.learns_from if self.learns_from in ("videos", "views") else "images"
 
     @property
     def model_class(self) -> type[nn.Module]:
@@ -38,6 +44,11 @@ class ModelRecord:
     def defaults(self) -> dict[str, Any]:
         """Setting -> default value."""
         return {name: setting.default for name, setting in inspect.signature(self.model_class).parameters.items()}
+
+    @property
+    def free_slots(self) -> bool:
+        """Whether it accepts another number of slots, as `slots`, than it was trained with."""
+        return "slots" in inspect.signature(self.model_class.forward).parameters
 
     def setting_types(self) -> dict[str, Any]:
         """Setting -> type of its value."""

@@ -67,11 +67,8 @@ def batches(view: View, size: int) -> Iterator[View]:
     """A view in batches of `size` images."""
     for first in range(0, len(view), size):
         rows = slice(first, first + size)
-        yield View(
-            view.images[rows],
-            None if view.scenes is None else view.scenes[rows],
-            None if view.masks is None else view.masks[rows],
-        )
+        parts: dict[str, Any] = {name: None if part is None else part[rows] for name, part in vars(view).items()}
+        yield View(**parts)
 
 
 def scene_arrays(scenes: Scenes) -> dict[str, Array]:

@@ -22,6 +22,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import ThreadpoolController
 
 from alebrije.data.machine_cache import machine_cache
+from alebrije.encoding import Shows
 from alebrije.errors import InputError
 from alebrije.imports import first_line
 from alebrije.results import Cell, Result, Store
@@ -55,6 +56,7 @@ class Job:
     pixels: int | None = None  # side of the images that it is shown
     together: Together | None = None  # how it is computed beside others
     kept: Kept | None = None  # where its values are kept once per machine
+    shows: Shows = "images"  # what it is shown
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from alebrije import adapters
 from alebrije.adapters import Encoder
-from alebrije.encoding import Encoding
+from alebrije.encoding import Encoding, Shows
 from alebrije.metrics import labels_from_masks
 from alebrije.results.cells import Label
 from alebrije.scenes import Scenes
@@ -37,11 +37,16 @@ _fingerprints: dict[int, tuple[Encoder, str]] | None = None  # by the id of an e
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Images shown to a model, and what references know about them."""
+    """Images shown to a model, what else it may need, and what references know about them.
+
+    Videos and several views have an axis of T frames or V views after B.
+    """
 
     images: Tensor  # uint8 [B, 3, H, W]
     scenes: Scenes | None = None  # None if the images were not rendered from scenes
     masks: Tensor | None = None  # uint8 [B, H, W]
+    boxes: Tensor | None = None  # float32 [B, N, 4]: of the objects in the first frame of a video, zeros if not visible
+    cameras: Tensor | None = None  # float32 [B, V, 3]: where each view is seen from
 
     def __len__(self) -> int:
         return len(self.images)
@@ -98,7 +103,7 @@ class LoadedModel:
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
-        return self.encoder(view.images)
+        return self.encoder(view.images, boxes=view.boxes, cameras=view.cameras)
 
     def group(self, view: View) -> Tensor | None:
         """The slot with the largest mask at each pixel."""
@@ -179,7 +184,7 @@ class TrainedModel:
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
-        return self.encoder()(view.images)
+        return LoadedModel(self.encoder()).encode(view)
 
     def group(self, view: View) -> Tensor | None:
         """The slot with the largest mask at each pixel."""
@@ -224,20 +229,29 @@ def plan_of(model: Model) -> Plan | None:
     return plan if isinstance(plan, Plan) else None
 
 
+def takes_of(model: Model) -> Shows | None:
+    """What a model takes: images, videos or views; None for references, which take all of them."""
+    if isinstance(model, LoadedModel):
+        return model.encoder.takes
+    plan = plan_of(model)
+    return None if plan is None else plan.record.takes
+
+
 def user_encoder(model: Model) -> Encoder | None:
     """The encoder of a model trained elsewhere, which needs a precheck; None for all others."""
     return model.encoder if isinstance(model, LoadedModel) and model.encoder.plan is None else None
 
 
 def groups_from_masks(encoding: Encoding, view: View) -> Tensor | None:
-    """The slot with the largest mask at each pixel [B, H, W] of the images; None without masks."""
+    """The slot with the largest mask at each pixel [B, H, W] of the images, videos or views; None without masks."""
     masks, shape = encoding.masks, view.images.shape[-2:]
     if masks is None:
         return None
-    if masks.shape[-2:] != shape:
-        masks = F.interpolate(masks.float(), tuple(shape), mode="bilinear")
-    labels: Tensor = labels_from_masks(masks)
-    return labels
+    each = masks.flatten(0, -4)  # [B * T, K, H, W]
+    if each.shape[-2:] != shape:
+        each = F.interpolate(each.float(), tuple(shape), mode="bilinear")
+    labels: Tensor = labels_from_masks(each)
+    return labels.reshape(*masks.shape[:-3], *labels.shape[1:])
 
 
 def _decoded(decoder: Any, codes: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from alebrije.results.canonical_json import digest
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job, RunSummary, Workers, in_shard, run_jobs
 from alebrije.studies.kept_cells import kept_once
-from alebrije.studies.model import user_encoder
+from alebrije.studies.model import takes_of, user_encoder
 from alebrije.studies.references import is_pixels, reference
 from alebrije.studies.request import Request
 from alebrije.studies.untrained import untrained_twins
@@ -72,7 +72,18 @@ def plan_study(study: Study, folder: ResultFolder, request: Request) -> PlannedS
     if not jobs:
         wanted = f" for {', '.join(request.metrics)} alone" if request.metrics else ""
         raise InputError(f"{study.name} has no cell to compute{wanted}; request more metrics or models")
+    _check_takes(jobs)
     return PlannedStudy(study, request, tuple(jobs), tuple(_yardstick_jobs(study, folder, request, jobs)))
+
+
+def _check_takes(jobs: Iterable[Job]) -> None:
+    """Raise an InputError if a model would be shown something else than it takes."""
+    for job in jobs:
+        takes = None if job.model is None else takes_of(job.model)
+        if job.model is not None and takes not in (None, job.shows):
+            name, world = job.model.labels.get("model"), job.cell.labels.get("world")
+            shown = f"the images of {job.cell.study}" if world is None else f"{world} in {job.cell.study}"
+            raise InputError(f"{name} takes {takes}, and {shown} {'are' if world is None else 'has'} {job.shows}")
 
 
 def _yardstick_jobs(study: Study, folder: ResultFolder, request: Request, jobs: Iterable[Job]) -> list[Job]:

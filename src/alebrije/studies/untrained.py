@@ -72,7 +72,7 @@ class Untrained:
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
-        return self.encoder()(view.images)
+        return LoadedModel(self.encoder()).encode(view)
 
     def group(self, view: View) -> Tensor | None:
         """The slot with the largest mask at each pixel."""

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from alebrije.arrays import Array
 from alebrije.instruments.grouping.pictures import faults, marked_picture
+from alebrije.instruments.grouping.slot_charts import grids_of, object_charts, slot_charts, without_most_slots
 from alebrije.instruments.grouping.verdict import SCORES, tested_as_trained
 from alebrije.report import sections
-from alebrije.report.charts import Point, bars, dots, heat_map, lines
+from alebrije.report.charts import bars, dots
 from alebrije.report.findings import Finding, Findings
 from alebrije.report.parts import Chart, Gallery, Section, Shot, Strip, short, slug
 from alebrije.report.sections import images_in, shot, titled, varied
-from alebrije.results import Estimate
 from alebrije.sheets.sheet import colored_mask, picture_of
 
 _NAME = "grouping"
-_MAPS = {"fg-ari": "FG-ARI", "fg-arp": "FG-ARP (precision)", "fg-arr": "FG-ARR (recall)", "psnr": "PSNR, dB"}
 _REMARK = (
     "FG-ARI counts the pairs of object pixels that are correctly grouped together or apart, corrected for chance: 1 is "
     "perfect, 0 is chance. Its precision (FG-ARP) drops when objects are merged, its recall (FG-ARR) when they are "
@@ -31,6 +31,11 @@ _LEGEND = (
     "line marks split objects: no group covers three quarters of them (oversegmentation). A solid red line marks "
     "groups that cover at least half of several objects (undersegmentation)."
 )
+_GRID_LEGEND = (
+    "The groups of one image by the number of slots in training (rows) and at test time (columns). Lines mark split "
+    "and merged objects as below."
+)
+T = TypeVar("T")
 
 
 def section(findings: Findings) -> Section:
@@ -38,7 +43,7 @@ def section(findings: Findings) -> Section:
     everything = findings.of(_NAME)
     scored = [finding for finding in everything if finding.estimate("fg-ari", "ari") is not None]
     return Section(
-        charts=[*_score_charts(scored), *_heat_maps(scored), *_object_charts(scored), *_correlations(everything)],
+        charts=[*_score_charts(scored), *slot_charts(scored), *object_charts(scored), *_correlations(everything)],
         galleries=_galleries(findings, scored),
         grids=sections.full_grids(findings, _NAME),
         remarks=(_REMARK,),
@@ -47,7 +52,7 @@ def section(findings: Findings) -> Section:
 
 def _score_charts(findings: Sequence[Finding]) -> list[Chart]:
     """The three scores of every model side by side."""
-    shown = tested_as_trained(findings)[: 2 * sections.MOST_LINES]
+    shown = without_most_slots(tested_as_trained(findings))[: 2 * sections.MOST_LINES]
     labels = varied(shown, "world", "initial", "train_slots", "pixels")
     drawn = sections.score_bars(
         shown, SCORES, lambda finding, metric: (short(titled(finding, *labels), 34), SCORES[metric])
@@ -56,57 +61,9 @@ def _score_charts(findings: Sequence[Finding]) -> list[Chart]:
         return []
     words = "1 is perfect, 0 is chance; whiskers are 95 % intervals. High precision with low recall means split "
     words += "objects; high recall with low precision means merged objects."
+    if len(shown) < len(tested_as_trained(findings)):
+        words += " Of a model with many numbers of slots, the one nearest to what the scenes need is shown."
     return [Chart(slug(_NAME, "scores"), "Foreground scores", words, partial(bars, drawn, "score", 0.0, 1.02))]
-
-
-def _grids_of(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """Findings that differ only in their slots, if some training was tested with several numbers of slots."""
-    grids: dict[str, list[Finding]] = {}
-    labels = varied(findings, "world", "initial", "pixels")
-    for finding in findings:
-        if _is_number(finding.get("train_slots")) and _is_number(finding.get("test_slots")):
-            grids.setdefault(titled(finding, *labels), []).append(finding)
-    return {title: grid for title, grid in grids.items() if len(grid) > len({f.get("train_slots") for f in grid})}
-
-
-def _heat_maps(findings: Sequence[Finding]) -> list[Chart]:
-    charts = []
-    for title, grid in _grids_of(findings).items():
-        rows = sorted({finding.get("train_slots") for finding in grid})
-        columns = sorted({finding.get("test_slots") for finding in grid})
-        for metric, name in _MAPS.items():
-            values = np.full((len(rows), len(columns)), np.nan)
-            for finding in grid:
-                found = finding.known(metric)
-                if found is not None:
-                    row, column = rows.index(finding.get("train_slots")), columns.index(finding.get("test_slots"))
-                    values[row, column] = found.value
-            if np.isfinite(values).any():
-                draw = partial(heat_map, values, rows, columns, "slots in training", "slots at test time", name)
-                words = f"{name} by the number of slots in training and at test time. Brighter is better."
-                charts.append(Chart(slug(_NAME, metric, title), f"{name}: {title}", words, draw))
-    return charts
-
-
-def _object_charts(findings: Sequence[Finding]) -> list[Chart]:
-    """FG-ARI by number of objects."""
-    shown = tested_as_trained(findings)
-    labels = varied(shown, "world", "initial", "train_slots", "pixels")
-    series: dict[str, list[Point]] = {}
-    for finding in shown:
-        points = _points(finding.detail("by objects", "fg-ari"))
-        if len(points) > 1:
-            series[short(titled(finding, *labels), 28)] = points
-    if not series:
-        return []
-    draw = partial(lines, dict(list(series.items())[: sections.MOST_LINES]), "objects in the scene", "FG-ARI")
-    words = "FG-ARI by number of objects in the scene."
-    return [Chart(slug(_NAME, "objects"), "By number of objects", words, draw)]
-
-
-def _points(table: Any) -> list[Point]:
-    scores = table if isinstance(table, dict) else {}
-    return [Point(float(count), Estimate(float(score))) for count, score in scores.items() if _is_number(score)]
 
 
 def _correlations(findings: Sequence[Finding]) -> list[Chart]:
@@ -129,18 +86,42 @@ def _correlations(findings: Sequence[Finding]) -> list[Chart]:
 def _galleries(findings: Findings, scored: Sequence[Finding]) -> list[Gallery]:
     labels = ("world", "initial", "train_slots", "test_slots")
     cases = ((titled(finding, *labels), _strips(findings.samples(finding))) for finding in _pictured(scored))
-    return sections.galleries(f"{_NAME}-segments", _LEGEND, 8.0, cases)
+    grids = ((f"{title}, by slots", _grid_strips(findings, grid)) for title, grid in grids_of(scored).items())
+    return [
+        *sections.galleries(f"{_NAME}-by-slots", _GRID_LEGEND, 8.0, grids),
+        *sections.galleries(f"{_NAME}-segments", _LEGEND, 8.0, cases),
+    ]
 
 
 def _pictured(findings: Sequence[Finding]) -> list[Finding]:
     """All findings; of a grid, only those tested as trained with the fewest, middle and most slots."""
-    grids = _grids_of(findings)
+    grids = grids_of(findings)
     in_grids = {id(finding) for grid in grids.values() for finding in grid}
     chosen = [finding for finding in findings if id(finding) not in in_grids]
     for grid in grids.values():
         diagonal = sorted(tested_as_trained(grid), key=lambda finding: finding.get("test_slots"))
-        chosen += [diagonal[at] for at in dict.fromkeys([0, len(diagonal) // 2, len(diagonal) - 1])]
+        chosen += _fewest_middle_most(diagonal)
     return sorted(chosen, key=list(findings).index)
+
+
+def _grid_strips(findings: Findings, grid: Sequence[Finding]) -> tuple[Strip, ...]:
+    """The groups of the first image with the fewest, middle and most slots in training, and the same at test time."""
+    cells = {(finding.get("train_slots"), finding.get("test_slots")): finding for finding in grid}
+    trained, tested = (_fewest_middle_most(sorted({cell[at] for cell in cells})) for at in (0, 1))
+    strips: list[Strip] = []
+    for train in trained:
+        pictures: list[Shot] = []
+        for test in tested:
+            shown = _strips(findings.samples(cells[train, test])) if (train, test) in cells else ()
+            if shown:
+                strips += [] if strips else [Strip("", shown[0].pictures[:2])]
+                pictures.append(replace(shown[0].pictures[2], label=f"tested with {test}"))
+        strips += [Strip(f"trained with {train}", tuple(pictures))] if pictures else []
+    return tuple(strips) if len(strips) > 2 else ()
+
+
+def _fewest_middle_most(items: Sequence[T]) -> list[T]:
+    return [items[at] for at in dict.fromkeys([0, len(items) // 2, len(items) - 1])]
 
 
 def _strips(samples: dict[str, Array]) -> tuple[Strip, ...]:
@@ -168,7 +149,3 @@ def _label_maps(samples: dict[str, Array], name: str) -> Array | None:
     array = samples.get(name)
     good = array is not None and array.ndim == 3 and array.size and np.issubdtype(array.dtype, np.integer)
     return array if good else None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from alebrije.adapters import Encoder
 from alebrije.encoding import Encoding
+from alebrije.models import get as get_model
 from alebrije.results import Cell, Result, Value
 from alebrije.results.cells import Label
 from alebrije.studies.jobs import Job
@@ -46,8 +47,8 @@ class WithTestSlots:
     def labels(self) -> Mapping[str, Label]:
         """The labels of the model and its position in the grid."""
         settings = self.plan.settings
-        position: dict[str, Label] = {"initial": settings["initial"], "train_slots": settings["slots"]}
-        return {**self.model.labels, **position, "test_slots": self.slots}
+        position: dict[str, Label] = {"initial": settings["initial"]} if "initial" in settings else {}
+        return {**self.model.labels, **position, "train_slots": settings["slots"], "test_slots": self.slots}
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -87,28 +88,29 @@ def with_test_slots(model: TrainedModel | LoadedModel, numbers: Sequence[int]) -
     plan = plan_of(model)
     assert plan is not None
     own = int(plan.settings["slots"])
-    free = plan.settings["initial"] == "random"
+    free = plan.settings.get("initial") != "learned"
     return [WithTestSlots(model, plan, each) for each in (sorted({*numbers, own}) if free else (own,))]
 
 
 def has_free_slots(plan: Plan | None) -> bool:
-    """Whether a plan has a number of slots and a way to initialise them."""
-    return plan is not None and {"slots", "initial"} <= set(plan.settings)
+    """Whether the model of a plan accepts another number of slots than it was trained with."""
+    return plan is not None and get_model(plan.model).free_slots
 
 
 def correlation_jobs(results: Sequence[Result]) -> list[Job]:
-    """Correlations over each grid of models with random initial slots, averaged over seeds."""
+    """Correlations over each grid of models whose initial slots are not learned, averaged over seeds."""
     grids: dict[tuple[Label, ...], list[Result]] = {}
     for result in results:
         labels = result.cell.labels
-        if labels.get("initial") == "random" and "test_slots" in labels:
+        if labels.get("initial") != "learned" and "test_slots" in labels:
             grids.setdefault(tuple(labels.get(name) for name in _GRID_LABELS), []).append(result)
     return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in grids.items()]
 
 
-def _job(labels: Mapping[str, Label], results: Sequence[Result]) -> Job:
+def _job(shared: Mapping[str, Label], results: Sequence[Result]) -> Job:
+    labels: dict[str, Label] = {name: label for name, label in shared.items() if label is not None}
     inputs = {"cells": sorted(result.key for result in results), "correlations": VERSION}
-    cell = Cell(study="grouping", labels=dict(labels), inputs=inputs)
+    cell = Cell(study="grouping", labels=labels, inputs=inputs)
     return Job(cell, partial(correlations, tuple(map(_entry, results))))
 
 
