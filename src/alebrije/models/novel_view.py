@@ -137,8 +137,8 @@ class SlotAttentionNvs(nn.Module):
         reconstruction, masks = mix(*self.decoder.draw(final, embedded_poses(cameras, self.decoder.side)))
         return Encoding(
             slots=final,
-            masks=masks.unflatten(0, (count, views)),
-            reconstruction=(reconstruction.unflatten(0, (count, views)) + 1) / 2,
+            masks=masks.reshape(count, views, *masks.shape[1:]),
+            reconstruction=(reconstruction.reshape(images.shape) + 1) / 2,
         )
 
     def encode(self, images: Tensor, cameras: Tensor, initial: Tensor, iterations: int) -> Tensor:

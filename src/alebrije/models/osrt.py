@@ -30,10 +30,11 @@ _STAGES = 3  # of the convolutions, each of which halves the maps
 
 
 def init_as_jax(module: nn.Module) -> None:
-    """Set truncated normal weights with variance 1 / inputs and zero biases in linear layers."""
+    """Set normal weights, cut at two standard deviations of 1 / sqrt(inputs), and zero biases in linear layers."""
     if isinstance(module, nn.Linear):
-        scale = math.sqrt(1 / module.in_features)
-        nn.init.trunc_normal_(module.weight, std=scale, a=-2 * scale, b=2 * scale)
+        most = math.erf(math.sqrt(2))  # two standard deviations
+        with torch.no_grad():
+            module.weight.uniform_(-most, most).erfinv_().mul_(math.sqrt(2 / module.in_features))
         if module.bias is not None:
             nn.init.zeros_(module.bias)
 
@@ -188,13 +189,13 @@ class OSRT(nn.Module):
         initial = self.initial(count, self.slots if slots is None else slots, generator)
         final = self.encode(images, cameras, initial, self.iterations if iterations is None else iterations)
         poses = embedded_poses(cameras, self.size).flatten(1, 3)  # [B, V * H * W, 180]
-        parts = [self.mixer(final, part) for part in poses.split(RAYS_AT_ONCE, 1)]
+        parts = [self.mixer(final, part) for part in torch.split(poses, RAYS_AT_ONCE, 1)]
         colours, weights = (torch.cat([part[each] for part in parts], 1).mT for each in (0, 1))
         shape = (views, self.size, self.size)
         return Encoding(
             slots=final,
-            masks=weights.unflatten(2, shape).transpose(1, 2),
-            reconstruction=colours.unflatten(2, shape).transpose(1, 2),
+            masks=weights.reshape(*weights.shape[:2], *shape).transpose(1, 2),
+            reconstruction=colours.reshape(*colours.shape[:2], *shape).transpose(1, 2),
         )
 
     def encode(self, images: Tensor, cameras: Tensor, initial: Tensor, iterations: int) -> Tensor:

@@ -26,7 +26,8 @@ from alebrije.train.labelled_pass import LabelledSet
 from alebrije.train.labels import LabelledImages, Labels
 from alebrije.train.options import PreloadProgress
 from alebrije.train.preloading import FOLDER, Store, preload
-from alebrije.train.presets import ALL, Preset, preset
+from alebrije.train.preset import ALL, Preset
+from alebrije.train.presets import preset
 from alebrije.train.process_group import ProcessGroup, process_count
 from alebrije.train.recipe import PLATEAU, Recipe
 from alebrije.train.scene_sets import (
@@ -43,8 +44,10 @@ from alebrije.train.scene_sets import (
 )
 from alebrije.train.settings import parse_setting
 from alebrije.train.sources import PreloadedSource, Source, StreamedSource
+from alebrije.train.view_sets import EachView, Views, views_of
 from alebrije.worlds import Task, World, task
 from alebrije.worlds import get as get_world
+from alebrije.worlds import names as worlds_named
 from alebrije.worlds.user_worlds import CONTENTS, user_world_inputs
 
 MAX_SEED = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
@@ -118,6 +121,9 @@ class Plan:
             task_set = TaskEpisodes if self.predicts else TaskSources
             return task_set(data, self.size, self.seed, part)
         labels = self.labels
+        if isinstance(data, World) and data.shows == "views":
+            view_set = Views if self.record.takes == "views" else EachView
+            return view_set(data, self.size, self.seed, part != "train")
         if isinstance(data, ImageFile):
             return FileImages(data, self.size, self.seed, self.images, part != "train", labels)
         world_set = AllImages if part == "train" and self.images == self.distinct_images else Images
@@ -211,6 +217,7 @@ class Plan:
         key = repr((self.model, self.settings, self.recipe, self.size, self.world, self.rule, process_count()))
         if key in _DRY_RUNS:
             return
+        assert self.record.model_class  # imported first: modules may hold tensors
         group = ProcessGroup(torch.device("cpu"), size=process_count())
         shapes = self._batch_shapes(group.size)
         with FakeTensorMode(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -252,6 +259,9 @@ class Plan:
         names = ("source", "target") if self.predicts else ("images",)
         known = _known(data) if self.predicts and isinstance(data, Task) else {}
         images: dict[str, tuple[int, ...]] = dict.fromkeys(names, (share, 3, self.size, self.size))
+        if self.record.takes == "views":
+            views = views_of(self.world)
+            images = {"images": (share, views, 3, self.size, self.size), "cameras": (share, views, 3)}
         labels = self.labels
         more = {} if labels is None else {"labels": (share, len(labels.counts))}
         return images | {name: (share, *tensor.shape[1:]) for name, tensor in known.items()} | more
@@ -314,8 +324,7 @@ def plan(
     if (seed := whole_number("seed", seed)) >= MAX_SEED:
         raise InputError(f"seed must be less than {MAX_SEED:,}, not {seed}")
     data = ImageFile(world) if is_image_file(world) else get_world(world)
-    if isinstance(data, World):
-        data.require_images(record.title)
+    _check_shows(record, data, world, rule)
     changes = dict(settings or {})
     size = whole_number("size", parse_setting("size", changes.pop("size", chosen.size), int), least=1)
     model_settings, recipe_settings = _sorted_settings(record, changes)
@@ -338,6 +347,19 @@ def plan(
     if dry_run:
         made.dry_run()
     return made
+
+
+def _check_shows(record: ModelRecord, data: World | ImageFile, name: str, rule: str | None) -> None:
+    """Raise an InputError unless the world shows what the model learns from; each view can serve as an image."""
+    shows = data.shows if isinstance(data, World) and rule is None else "images"
+    if record.takes == "images" and shows != "views":
+        if isinstance(data, World):
+            data.require_images(record.title)
+        return
+    if shows != record.takes and not (record.takes == "images" and record.learns_from == "images"):
+        fitting = ", ".join(each for each in worlds_named() if get_world(each).shows == record.takes)
+        where = f"{name}/{rule}" if rule else name
+        raise InputError(f"{record.title} needs {record.takes}, and {where} has {shows}; worlds: {fitting}")
 
 
 def _sorted_settings(record: ModelRecord, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

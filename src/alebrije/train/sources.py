@@ -32,7 +32,8 @@ def to_float(tensor: Tensor) -> Tensor:
     """Convert uint8 images to floats in 0..1 with three channels; return any other tensor unchanged."""
     if tensor.dtype != torch.uint8:
         return tensor
-    return tensor.float().div(255.0).expand(-1, 3, -1, -1)
+    shape = *tensor.shape[:-3], 3, *tensor.shape[-2:]
+    return tensor.float().div(255.0).expand(shape)
 
 
 def split_batch(batch: Batch, count: int) -> Iterator[Batch]:
