@@ -2,8 +2,8 @@
 
 As its autoencoder for MultiShapeNet, with three differences: the encoder also reads the pose of every pixel, the
 decoder adds to its positions the poses of the view that it draws, and one iteration is enough. The features of all
-input views are one set. What the paper leaves open is decided here: poses as in OSRT, from the first input view; any
-view may be the first in training; the loss is on the views that were no input.
+input views are one set. What the paper leaves open is decided here: poses as in OSRT, from the first input view, with
+small initial weights; any view may be the first in training; the loss is on the views that were no input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from alebrije.errors import InputError
 from alebrije.models.checks import check_positive
 from alebrije.models.fused import decoded
 from alebrije.models.learner import Batch, Losses
-from alebrije.models.poses import POSE, check_views, embedded_poses, shuffled_views
+from alebrije.models.poses import OCTAVES, balance_poses, check_views, embedded_poses, pose_size, shuffled_views
 from alebrije.models.slot_attention import (
     BroadcastDecoder,
     InitialSlots,
@@ -37,13 +37,11 @@ from alebrije.models.slot_attention import (
 
 
 class ViewDecoder(BroadcastDecoder):
-    """Draws views: slots [B, K, D] and poses [B, V, h, w, 180] to images [B * V, K, 3, H, W] and mask logits."""
+    """Draws views: slots [B, K, D] and poses [B, V, h, w, P] to images [B * V, K, 3, H, W] and mask logits."""
 
-    def __init__(self, slots: int, *, size: int, channels: int, upsamplings: int, convolutions: int, head: int) -> None:
-        super().__init__(
-            slots, size=size, channels=channels, upsamplings=upsamplings, convolutions=convolutions, head=head
-        )
-        self.poses = nn.Linear(POSE, slots)
+    def __init__(self, slots: int, pose: int, **sizes: int) -> None:
+        super().__init__(slots, **sizes)
+        self.poses = nn.Linear(pose, slots)
 
     def draw(self, slots: Tensor, poses: Tensor) -> tuple[Tensor, Tensor]:
         """Return the image [B * V, K, 3, H, W] and the mask logits [B * V, K, 1, H, W] of each slot in each view."""
@@ -85,6 +83,7 @@ class SlotAttentionNvs(nn.Module):
         decoder_layers: int = 5,
         decoder_head: int = 3,
         resnet_width: int = 64,
+        octaves: int = OCTAVES,
         epsilon: float = 1e-8,
         epsilon_on: Literal["attention", "sum"] = "attention",
         bilevel: bool = False,
@@ -96,11 +95,12 @@ class SlotAttentionNvs(nn.Module):
             raise InputError(f"size must be a multiple of 8 pixels and at least 16, not {size}")
         if initial not in ("random", "learned"):
             raise InputError(f"initial must be 'random' or 'learned', not {initial!r}")
-        self.size, self.inputs, self.slots, self.iterations = size, inputs, slots, iterations
+        self.size, self.inputs, self.slots, self.iterations, self.octaves = size, inputs, slots, iterations, octaves
         upsamplings = upsamplings_for(size, decoder_layers)
         self.encoder = ResNetEncoder(
-            inputs=3 + POSE, width=resnet_width, channels=channels, norm_epsilon=self.norm_epsilon
+            inputs=3 + pose_size(octaves), width=resnet_width, channels=channels, norm_epsilon=self.norm_epsilon
         )
+        balance_poses(self.encoder.resnet[0])  # type: ignore[arg-type]
         self.initial = RandomSlots(slot_size) if initial == "random" else LearnedSlots(slots, slot_size)
         self.grouping = SlotAttention(
             channels,
@@ -115,6 +115,7 @@ class SlotAttentionNvs(nn.Module):
         )
         self.decoder = ViewDecoder(
             slot_size,
+            pose_size(octaves),
             size=size,
             channels=channels,
             upsamplings=upsamplings,
@@ -134,7 +135,7 @@ class SlotAttentionNvs(nn.Module):
         count, views = check_views(images, cameras, self.size, self.inputs).shape[:2]
         initial = self.initial(count, self.slots if slots is None else slots, generator)
         final = self.encode(images, cameras, initial, self.iterations if iterations is None else iterations)
-        reconstruction, masks = mix(*self.decoder.draw(final, embedded_poses(cameras, self.decoder.side)))
+        reconstruction, masks = mix(*self.decoder.draw(final, embedded_poses(cameras, self.decoder.side, self.octaves)))
         return Encoding(
             slots=final,
             masks=masks.reshape(count, views, *masks.shape[1:]),
@@ -145,7 +146,7 @@ class SlotAttentionNvs(nn.Module):
         """Return the slots [B, K, D] of the first `inputs` views of images [B, V, 3, H, W]."""
         count = len(images)
         seen = images[:, : self.inputs].float() * 2 - 1
-        poses = embedded_poses(cameras[:, : self.inputs], self.size).permute(0, 1, 4, 2, 3)
+        poses = embedded_poses(cameras[:, : self.inputs], self.size, self.octaves).permute(0, 1, 4, 2, 3)
         features = self.encoder(torch.cat((seen, poses), 2).flatten(0, 1))  # [B * inputs, N, C]
         slots, _ = self.grouping(features.reshape(count, -1, features.shape[-1]), initial, iterations)
         return slots  # type: ignore[no-any-return]
@@ -156,7 +157,9 @@ class SlotAttentionNvs(nn.Module):
         check_views(images, cameras, self.size, self.inputs + 1)
         slots = self.encode(images, cameras, self.training_slots(len(images), step), self.iterations)
         targets = images[:, self.inputs :].float().flatten(0, 1) * 2 - 1
-        drawn, _ = mix(*self.decoder.draw(slots, embedded_poses(cameras, self.decoder.side)[:, self.inputs :]))
+        drawn, _ = mix(
+            *self.decoder.draw(slots, embedded_poses(cameras, self.decoder.side, self.octaves)[:, self.inputs :])
+        )
         return {"loss": F.mse_loss(drawn, targets)}
 
     def training_slots(self, images: int, step: Tensor) -> Tensor:
@@ -190,6 +193,7 @@ class BoQsaNvs(SlotAttentionNvs):
         decoder_layers: int = 5,
         decoder_head: int = 3,
         resnet_width: int = 64,
+        octaves: int = OCTAVES,
         epsilon: float = 1.0,
         drop_path: float = 0.2,
         noise_steps: int = 30_000,
@@ -207,6 +211,7 @@ class BoQsaNvs(SlotAttentionNvs):
             decoder_layers=decoder_layers,
             decoder_head=decoder_head,
             resnet_width=resnet_width,
+            octaves=octaves,
             epsilon=epsilon,
             epsilon_on="sum",
             bilevel=True,

@@ -18,13 +18,13 @@ from alebrije.encoding import Encoding, Shows
 from alebrije.errors import InputError
 from alebrije.models.checks import check_positive
 from alebrije.models.learner import Batch, Losses
-from alebrije.models.poses import POSE, check_views, embedded_poses, shuffled_views
-from alebrije.models.slot_attention import InitialSlots, LearnedSlots, RandomSlots, SlotAttention
+from alebrije.models.poses import OCTAVES, balance_poses, check_views, embedded_poses, pose_size, shuffled_views
+from alebrije.models.slot_attention import InitialSlots, LearnedSlots, RandomSlots, SlotAttention, init_as_keras
 
 Targets = Literal["all", "others"]
 
 HEAD = 64  # width of a head of the encoder
-HEADS = 12  # of the decoder's cross-attention
+INITIAL_LOG_SCALE = -2.0  # of random slots: after one iteration much of them is left, and more would drown the views
 RAYS_AT_ONCE = 1 << 14  # of each scene, outside training
 _STAGES = 3  # of the convolutions, each of which halves the maps
 
@@ -79,21 +79,31 @@ class AttentionBlock(nn.Module):
 
 
 class ViewEncoder(nn.Module):
-    """Encodes views with their poses to one set of features: convolutions for each view, then attention over all."""
+    """Encodes views with their poses to one set of features: convolutions for each view, then attention over all.
 
-    def __init__(self, width: int, blocks: int) -> None:
+    Convolutions have He's initial weights. With torch's, as in the release, a view changes its features by a thousandth
+    at first, and little is learned in a few thousand steps.
+    """
+
+    def __init__(self, width: int, blocks: int, pose: int) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        before, channels = 3 + POSE, width // 2**_STAGES
+        before, channels = 3 + pose, width // 2**_STAGES
         for _ in range(_STAGES):
             layers += [nn.Conv2d(before, channels, 3, padding=1, bias=False), nn.ReLU()]
             layers += [nn.Conv2d(channels, 2 * channels, 3, 2, padding=1, bias=False), nn.ReLU()]
             before, channels = 2 * channels, 2 * channels
         self.convolutions = nn.Sequential(*layers, nn.Conv2d(before, width, 1))
+        for layer in self.convolutions:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+        balance_poses(self.convolutions[0])  # type: ignore[arg-type]
         self.blocks = nn.ModuleList(AttentionBlock(width, width // HEAD, HEAD, 2 * width) for _ in range(blocks))
 
     def forward(self, images: Tensor, poses: Tensor) -> Tensor:
-        """Return features [B, V * h * w, width] of images [B, V, 3, H, W] and poses [B, V, 180, H, W]."""
+        """Return features [B, V * h * w, width] of images [B, V, 3, H, W] and poses [B, V, P, H, W]."""
         maps = self.convolutions(torch.cat((images, poses), 2).flatten(0, 1))
         rows = maps.unflatten(0, images.shape[:2]).permute(0, 1, 3, 4, 2).flatten(1, 3)
         for block in self.blocks:
@@ -102,20 +112,22 @@ class ViewEncoder(nn.Module):
 
 
 class SlotMixer(nn.Module):
-    """Draws rays: slots [B, K, D] and poses [B, R, 180] to colours [B, R, 3] and the weights of slots [B, R, K].
+    """Draws rays: slots [B, K, D] and poses [B, R, P] to colours [B, R, 3] and the weights of slots [B, R, K].
 
     A ray looks at all slots to decide how much of each it takes; only their weighted mean is drawn.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, heads: int, pose: int) -> None:
         super().__init__()
-        self.queries = nn.Sequential(nn.Linear(POSE, 2 * POSE), nn.ReLU(), nn.Linear(2 * POSE, POSE))
-        self.blocks = nn.ModuleList(AttentionBlock(POSE, HEADS, slots // HEADS, 2 * slots, slots) for _ in range(2))
-        self.ray_weights, self.slot_weights = nn.Linear(POSE, slots, bias=False), nn.Linear(slots, slots, bias=False)
-        layers: list[nn.Module] = [nn.Linear(slots + POSE, slots), nn.ReLU()]
+        self.queries = nn.Sequential(nn.Linear(pose, 2 * pose), nn.ReLU(), nn.Linear(2 * pose, pose))
+        self.blocks = nn.ModuleList(AttentionBlock(pose, heads, slots // heads, 2 * slots, slots) for _ in range(2))
+        self.ray_weights, self.slot_weights = nn.Linear(pose, slots, bias=False), nn.Linear(slots, slots, bias=False)
+        layers: list[nn.Module] = [nn.Linear(slots + pose, slots), nn.ReLU()]
         for _ in range(3):
             layers += [nn.Linear(slots, slots), nn.ReLU()]
         self.colours = nn.Sequential(*layers, nn.Linear(slots, 3))
+        for part in (self.queries, self.ray_weights, self.slot_weights, self.colours):
+            part.apply(init_as_keras)
 
     def forward(self, slots: Tensor, poses: Tensor) -> tuple[Tensor, Tensor]:
         """Return the colour and the weights of the slots of every ray."""
@@ -132,10 +144,11 @@ class SlotMixer(nn.Module):
 class OSRT(nn.Module):
     """Object Scene Representation Transformer (Sajjadi et al. 2022), with the slot mixer as decoder.
 
-    `width` is that of the encoder, a multiple of 192; slots are twice as wide. The loss is on `rays` random rays of
-    each scene: of all views as in the release ("all"), or of those that were no input ("others").
+    `width` is that of the encoder, whose heads have 64; slots are twice as wide, and the mixer has `heads`. Poses have
+    so many `octaves`. The loss is on `rays` random rays of each scene: of all views as in the release ("all"), or of
+    those that were no input ("others").
 
-    >>> model = OSRT(size=16, slots=4, width=192, blocks=1)
+    >>> model = OSRT(size=16, slots=4, width=192, blocks=1, rays=64)
     >>> encoding = model(torch.rand(2, 3, 3, 16, 16), torch.rand(2, 3, 3) + 3)
     >>> encoding.slots.shape, encoding.masks.shape
     (torch.Size([2, 4, 384]), torch.Size([2, 3, 4, 16, 16]))
@@ -153,28 +166,33 @@ class OSRT(nn.Module):
         iterations: int = 1,
         width: int = 768,
         blocks: int = 5,
+        heads: int = 12,
+        octaves: int = OCTAVES,
         rays: int = 2048,
         targets: Targets = "all",
     ) -> None:
         super().__init__()
         check_positive(inputs=inputs, slots=slots, iterations=iterations, width=width, blocks=blocks, rays=rays)
+        check_positive(heads=heads)
         if size < 8 or size % 2**_STAGES:
             raise InputError(f"size must be a multiple of {2**_STAGES} pixels, not {size}")
-        if width % (HEAD * HEADS // 4):
-            raise InputError(f"width must be a multiple of {HEAD * HEADS // 4}, not {width}")
+        if width % HEAD or 2 * width % heads:
+            raise InputError(f"width must be a multiple of {HEAD}, and twice of it of {heads} heads, not {width}")
         if initial not in ("random", "learned"):
             raise InputError(f"initial must be 'random' or 'learned', not {initial!r}")
         if targets not in ("all", "others"):
             raise InputError(f"targets must be 'all' or 'others', not {targets!r}")
         self.size, self.inputs, self.slots, self.iterations = size, inputs, slots, iterations
-        self.rays, self.targets = rays, targets
-        self.encoder = ViewEncoder(width, blocks)
+        self.octaves, self.rays, self.targets = octaves, rays, targets
+        self.encoder = ViewEncoder(width, blocks, pose_size(octaves))
         self.initial = RandomSlots(2 * width) if initial == "random" else LearnedSlots(slots, 2 * width)
         if isinstance(self.initial, LearnedSlots):
             nn.init.normal_(self.initial.slots)
+        else:
+            nn.init.constant_(self.initial.log_scale, INITIAL_LOG_SCALE)
         self.grouping = SlotAttention(width, 2 * width, projections=2 * width, hidden=4 * width, norm_epsilon=1e-5)
         self.grouping.apply(init_as_jax)
-        self.mixer = SlotMixer(2 * width)
+        self.mixer = SlotMixer(2 * width, heads, pose_size(octaves))
 
     def forward(
         self,
@@ -188,7 +206,7 @@ class OSRT(nn.Module):
         count, views = check_views(images, cameras, self.size, self.inputs).shape[:2]
         initial = self.initial(count, self.slots if slots is None else slots, generator)
         final = self.encode(images, cameras, initial, self.iterations if iterations is None else iterations)
-        poses = embedded_poses(cameras, self.size).flatten(1, 3)  # [B, V * H * W, 180]
+        poses = embedded_poses(cameras, self.size, self.octaves).flatten(1, 3)  # [B, V * H * W, P]
         parts = [self.mixer(final, part) for part in torch.split(poses, RAYS_AT_ONCE, 1)]
         colours, weights = (torch.cat([part[each] for part in parts], 1).mT for each in (0, 1))
         shape = (views, self.size, self.size)
@@ -200,7 +218,7 @@ class OSRT(nn.Module):
 
     def encode(self, images: Tensor, cameras: Tensor, initial: Tensor, iterations: int) -> Tensor:
         """Return the slots [B, K, D] of the first `inputs` views of images [B, V, 3, H, W]."""
-        poses = embedded_poses(cameras[:, : self.inputs], self.size).permute(0, 1, 4, 2, 3)
+        poses = embedded_poses(cameras[:, : self.inputs], self.size, self.octaves).permute(0, 1, 4, 2, 3)
         features = self.encoder(images[:, : self.inputs].float(), poses)
         slots, _ = self.grouping(features, initial, iterations)
         return slots  # type: ignore[no-any-return]
@@ -216,9 +234,9 @@ class OSRT(nn.Module):
         return {"loss": F.mse_loss(drawn, colours)}
 
     def random_rays(self, images: Tensor, cameras: Tensor, first: int) -> tuple[Tensor, Tensor]:
-        """Return the colours [B, R, 3] and the poses [B, R, 180] of random rays of the views from `first` on."""
+        """Return the colours [B, R, 3] and the poses [B, R, P] of random rays of the views from `first` on."""
         targets = images[:, first:].float().permute(0, 1, 3, 4, 2).flatten(1, 3)  # [B, V * H * W, 3]
         chosen = torch.randint(targets.shape[1], (len(images), self.rays), device=images.device)
-        poses = embedded_poses(cameras, self.size)[:, first:].flatten(1, 3)
+        poses = embedded_poses(cameras, self.size, self.octaves)[:, first:].flatten(1, 3)
         rows = torch.arange(len(images), device=images.device)[:, None]
         return targets[rows, chosen], poses[rows, chosen]

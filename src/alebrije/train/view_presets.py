@@ -38,14 +38,14 @@ NVS_SMALL = Preset(
     _VIEWS,
     64,
     Recipe(steps=30_000, batch=64, lr=4e-4, warmup=2_000, decay="tail", clip=1.0),
-    "ours: 30,000 steps and a narrow encoder",
+    "ours: 30,000 steps, a narrow encoder and fewer octaves",
     images=10_000,
-    model={"resnet_width": 32},
+    model={"resnet_width": 32, "octaves": 7},
 )
 NVS_TINY = Preset(
     _VIEWS,
     16,
-    Recipe(steps=250, batch=16, lr=2e-3, warmup=20, precision="float32", clip=1.0),
+    Recipe(steps=250, batch=16, lr=1e-3, warmup=20, precision="float32", clip=1.0),
     "ours: the loss falls in a minute; finding objects takes far longer",
     images=128,
     model={
@@ -55,6 +55,7 @@ NVS_TINY = Preset(
         "hidden": 64,
         "decoder_layers": 2,
         "resnet_width": 8,
+        "octaves": 5,
     },
 )
 
@@ -81,17 +82,17 @@ OSRT_SMALL = Preset(
     _VIEWS,
     64,
     Recipe(steps=40_000, batch=64, lr=2e-4, warmup=2_500, decay="tail", clip=1.0),
-    "ours: half the width, a quarter of the rays and 40,000 steps",
+    "ours: half the width, a third of the rays, fewer octaves and 40,000 steps",
     images=10_000,
-    model={"width": 384, "rays": 2048, "targets": "others"},
+    model={"width": 384, "octaves": 7, "rays": 2048, "targets": "others"},
 )
 OSRT_TINY = Preset(
     _VIEWS,
     16,
-    Recipe(steps=200, batch=8, lr=5e-4, warmup=20, precision="float32", clip=1.0),
+    Recipe(steps=300, batch=16, lr=1e-3, warmup=20, precision="float32", clip=1.0),
     "ours: the loss falls in a minute; finding objects takes far longer",
     images=128,
-    model={"width": 192, "blocks": 1, "rays": 64, "targets": "others"},
+    model={"width": 64, "blocks": 1, "heads": 4, "octaves": 5, "rays": 64, "targets": "others"},
 )
 
 
