@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from alebrije import zoo
 from alebrije.adapters.embeddings import read_embeddings
 from alebrije.adapters.encoder import Encoder
 from alebrije.adapters.hubs import load_hugging_face, load_timm
@@ -26,10 +27,11 @@ from alebrije.train import checkpoints, load_weights
 from alebrije.train.plan import Plan
 from alebrije.train.run_folder import read_plan
 
-FORMS = "package.module:object, timm:NAME, hf:NAME, checkpoint:DIR or embeddings:FILE"
+FORMS = "package.module:object, timm:NAME, hf:NAME, zoo:NAME, checkpoint:DIR or embeddings:FILE"
 _OPTIONS = {  # the options of each kind of spec, written ?name=value&name=value
     "timm": ("pretrained", "seed"),
     "hf": ("pretrained", "seed", "revision"),
+    "zoo": (),
     "checkpoint": (),
     "embeddings": ("images",),
 }
@@ -52,6 +54,7 @@ def load(
       current directory can be imported, as with ``python -m``.
     - `timm:NAME`: pretrained, or ``timm:NAME?pretrained=false`` with random weights of ``&seed=0``.
     - `hf:NAME`: a model of the Hugging Face hub or a folder in its format; ``?revision=...`` and ``?pretrained=false``.
+    - `zoo:NAME`: a trained model that comes with alebrije, see `alebrije.zoo`.
     - `checkpoint:DIR`: the last checkpoint of a run of `alebrije train`, or one of its checkpoints.
     - `embeddings:FILE`: codes of images that alebrije made, see `Embeddings`; ``?images=FOLDER`` has the images.
 
@@ -105,6 +108,8 @@ def _load_model(kind: str, rest: str) -> tuple[Any, Preprocessing, Plan | None]:
     if kind not in _OPTIONS:
         return _make_model(f"{kind}:{rest}", import_object(kind, rest, _module_hint)), Preprocessing(), None
     name, options = _parse_options(kind, rest)
+    if kind == "zoo":
+        return _load_from_zoo(name)
     if kind == "checkpoint":
         return _load_checkpoint(Path(name))
     if kind == "embeddings":
@@ -121,7 +126,7 @@ def _remake(kind: str, rest: str) -> Callable[[int], Any] | None:
     return partial(_make_again, kind, rest)
 
 
-def _random_timm(name: str, seed: int) -> nn.Module:
+def _random_timm(name: str, seed: int) -> Any:
     return load_timm(name, pretrained=False, seed=seed)[0]
 
 
@@ -147,6 +152,12 @@ def _parse_options(kind: str, rest: str) -> tuple[str, dict[str, Any]]:
     except (KeyError, ValueError):
         raise InputError(f"{kind}:{rest}: pretrained must be true or false, and seed a whole number") from None
     return name, options
+
+
+def _load_from_zoo(name: str) -> tuple[nn.Module, Preprocessing, Plan]:
+    """A model of the zoo, in eval mode."""
+    plan = zoo.card(name).read_plan()
+    return zoo.load(name), Preprocessing(size=plan.size), plan
 
 
 def _load_checkpoint(folder: Path) -> tuple[nn.Module, Preprocessing, Plan]:

@@ -16,7 +16,7 @@ class Check:
     """Check whether a model can be evaluated, and how to fix it if not."""
 
     spec: Spec
-    """package.module:object, timm:NAME, hf:NAME, checkpoint:DIR (trained by alebrije) or embeddings:FILE."""
+    """package.module:object, timm:NAME, hf:NAME, zoo:NAME, checkpoint:DIR (trained by alebrije) or embeddings:FILE."""
     pixels: int | None = None
     """Side of the images that the model expects; by default the model's own, or that of the images."""
     mean: Triple | None = None

@@ -23,12 +23,12 @@ class Eval:
     """Examine a model and write the report. The same command computes only what is missing."""
 
     spec: Spec
-    """package.module:object, timm:NAME, hf:NAME, checkpoint:DIR (trained by alebrije), embeddings:FILE, or a reference:
-    pixels, oracle, projection, noise."""
+    """package.module:object, timm:NAME, hf:NAME, zoo:NAME (see `alebrije zoo`), checkpoint:DIR (trained by alebrije),
+    embeddings:FILE, or a reference: pixels, oracle, projection, noise."""
     out: OutPath
     """The folder for results and report.html. Several models may share one."""
     tests: tuple[str, ...] = NAMES
-    """Instruments, or names of metrics such as coat, snc, nk, fg-ari."""
+    """Instruments, or names of metrics such as coat, snc, nk, fg-ari, or package.module:function for your own."""
     size: Size = "small"
     """How much is computed: tiny takes about a minute on a CPU, small minutes; only paper is what was published."""
     beside: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from alebrije.seeding import seeded
 from alebrije.suggest import did_you_mean
 from alebrije.train.image_files import FileImages, ImageFile, is_image_file
 from alebrije.train.labelled_pass import LabelledSet
-from alebrije.train.labels import LabelledImages, Labels
+from alebrije.train.labels import CHOICES, LabelledImages, Labels, balanced_rows
 from alebrije.train.options import PreloadProgress
 from alebrije.train.preloading import FOLDER, Store, preload
 from alebrije.train.preset import ALL, Preset
@@ -103,6 +103,16 @@ class Plan:
             raise InputError(f"{self.record.title} learns from labels of one object, as in dsprites, rooms and arm")
         return Labels.parse(text, data.vocabulary.names, data.vocabulary.counts)
 
+    @property
+    def strata(self) -> Labels | None:
+        """The factors whose combinations are equally often among the few labelled images, if a setting names them."""
+        data, text = self.world_or_task(), self.settings.get("balance")
+        if not text:
+            return None
+        if not isinstance(data, World):
+            raise InputError(f"balance chooses among images of a world, not of {self.world}")
+        return Labels.parse(text, data.vocabulary.names, data.vocabulary.counts, "balance")
+
     def world_or_task(self) -> World | Task | ImageFile:
         """Return the task if the plan has a rule, else the world or the file."""
         if self.rule is None:
@@ -153,7 +163,10 @@ class Plan:
         count, batch, total = self.settings["labelled"], self.recipe.batch, self.images or self.distinct_images
         if self.settings["passes"] == "epoch" and not total:
             raise InputError("passes=epoch needs a number of images: use --images, or --set passes=step")
-        if isinstance(source, PreloadedSource):
+        if self.strata is not None:
+            scenes = self.scene_set().scenes(0, self.images or CHOICES * count)
+            items = self.scene_set().render(scenes[balanced_rows(self.strata, scenes, count, self.seed)], device)
+        elif isinstance(source, PreloadedSource):
             items = source.some(count)
         else:
             items = self.scene_set().render(self.scene_set().scenes(0, count), device)
@@ -233,6 +246,7 @@ class Plan:
             except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
                 fault = str(error).partition("\n")[0]
                 raise InputError(f"{self.record.title} cannot train with these settings: {fault}") from error
+        assert self.strata is None or self.strata.counts
         _DRY_RUNS.add(key)
 
     def seconds_per_step(self) -> float:
