@@ -54,11 +54,11 @@ def test_the_check_scores_all_views_together() -> None:
 
 
 def test_what_does_not_fit_says_so() -> None:
-    with pytest.raises(InputError, match="OSRT needs views, and clevr6 has images; worlds: clevr3d, furniture"):
+    with pytest.raises(InputError, match="from views, and clevr6 has images; choose from clevr3d, furniture"):
         plan("osrt", preset_name="tiny", world="clevr6")
-    with pytest.raises(InputError, match="OSRT needs views, and moving has videos"):
+    with pytest.raises(InputError, match="OSRT learns from views, and moving has videos"):
         plan("osrt", preset_name="tiny", world="moving")
-    with pytest.raises(InputError, match="OSRT needs views, and sprites/S-A has images"):
+    with pytest.raises(InputError, match="OSRT learns from views, and sprites/S-A has images"):
         plan("osrt", preset_name="tiny", world="sprites", rule="S-A")
     with pytest.raises(InputError, match="needs single images, and moving has videos"):
         plan("slot-attention", preset_name="tiny", world="moving")

@@ -47,7 +47,7 @@ from alebrije.train.sources import PreloadedSource, Source, StreamedSource
 from alebrije.train.view_sets import EachView, Views, views_of
 from alebrije.worlds import Task, World, task
 from alebrije.worlds import get as get_world
-from alebrije.worlds import names as worlds_named
+from alebrije.worlds import names as world_names
 from alebrije.worlds.user_worlds import CONTENTS, user_world_inputs
 
 MAX_SEED = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
@@ -338,7 +338,7 @@ def plan(
     if (seed := whole_number("seed", seed)) >= MAX_SEED:
         raise InputError(f"seed must be less than {MAX_SEED:,}, not {seed}")
     data = ImageFile(world) if is_image_file(world) else get_world(world)
-    _check_shows(record, data, world, rule)
+    _check_data(record, data, rule)
     changes = dict(settings or {})
     size = whole_number("size", parse_setting("size", changes.pop("size", chosen.size), int), least=1)
     model_settings, recipe_settings = _sorted_settings(record, changes)
@@ -363,17 +363,17 @@ def plan(
     return made
 
 
-def _check_shows(record: ModelRecord, data: World | ImageFile, name: str, rule: str | None) -> None:
-    """Raise an InputError unless the world shows what the model learns from; each view can serve as an image."""
+def _check_data(record: ModelRecord, data: World | ImageFile, rule: str | None) -> None:
+    """Raise an InputError unless a model can learn from a world or file; views are images, too."""
     shows = data.shows if isinstance(data, World) and rule is None else "images"
-    if record.takes == "images" and shows != "views":
-        if isinstance(data, World):
+    if record.takes == "images":
+        if isinstance(data, World) and (shows, record.learns_from) != ("views", "images"):
             data.require_images(record.title)
         return
-    if shows != record.takes and not (record.takes == "images" and record.learns_from == "images"):
-        fitting = ", ".join(each for each in worlds_named() if get_world(each).shows == record.takes)
-        where = f"{name}/{rule}" if rule else name
-        raise InputError(f"{record.title} needs {record.takes}, and {where} has {shows}; worlds: {fitting}")
+    if shows != record.takes:
+        fitting = ", ".join(name for name in world_names() if get_world(name).shows == record.takes)
+        what = data.name if rule is None else f"{data.name}/{rule}"
+        raise InputError(f"{record.title} learns from {record.takes}, and {what} has {shows}; choose from {fitting}")
 
 
 def _sorted_settings(record: ModelRecord, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -32,8 +32,7 @@ def to_float(tensor: Tensor) -> Tensor:
     """Convert uint8 images to floats in 0..1 with three channels; return any other tensor unchanged."""
     if tensor.dtype != torch.uint8:
         return tensor
-    shape = *tensor.shape[:-3], 3, *tensor.shape[-2:]
-    return tensor.float().div(255.0).expand(shape)
+    return tensor.float().div(255.0).expand(*tensor.shape[:-3], 3, -1, -1)
 
 
 def split_batch(batch: Batch, count: int) -> Iterator[Batch]:
