@@ -15,7 +15,7 @@ from alebrije.models import get
 from alebrije.suggest import did_you_mean
 from alebrije.train.preset import ALL, Preset, PresetName
 from alebrije.train.recipe import Recipe
-from alebrije.train.view_presets import SLOTS_VIEWS_PAPER, SLOTS_VIEWS_SMALL, VIEW_PRESETS
+from alebrije.train.view_presets import SLOTS_VIEWS_PAPER, SLOTS_VIEWS_SMALL, VIEW_PRESETS, for_both
 
 SVIB_TASKS = ("sprites/S-A", "clevr/S-A", "clevrtex/S-A")
 SVIB_PAPER = Preset(
@@ -310,7 +310,7 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
     "mtd": {"paper": MTD_PAPERS, "small": (AE_SMALL,), "tiny": (AE_TINY,)},
     "slot-attention": {
         "paper": (*SLOTS_PAPER, SLOTS_VIEWS_PAPER),
-        "small": (SLOTS_SMALL, SLOTS_SMALL_MANY, SLOTS_VIEWS_SMALL),
+        "small": (SLOTS_SMALL, SLOTS_SMALL_MANY, *for_both(SLOTS_VIEWS_SMALL)),
         "tiny": (SLOTS_TINY,),
     },
     "bo-qsa": {

@@ -19,7 +19,7 @@ SLOTS_VIEWS_PAPER = Preset(
     model={"slots": 5, "encoder": "resnet18"},
 )
 SLOTS_VIEWS_SMALL = Preset(
-    _VIEWS,
+    _VIEWS[:1],
     64,
     Recipe(steps=30_000, batch=64, lr=4e-4, warmup=2_000, decay="tail", clip=1.0),
     "ours: 30,000 steps on single views",
@@ -35,7 +35,7 @@ NVS_PAPER = Preset(
     images=80_000,
 )
 NVS_SMALL = Preset(
-    _VIEWS,
+    _VIEWS[:1],
     64,
     Recipe(steps=30_000, batch=64, lr=4e-4, warmup=2_000, decay="tail", clip=1.0),
     "ours: 30,000 steps, a narrow encoder and fewer octaves",
@@ -79,7 +79,7 @@ OSRT_PAPER = (
     ),
 )
 OSRT_SMALL = Preset(
-    _VIEWS,
+    _VIEWS[:1],
     64,
     Recipe(steps=40_000, batch=64, lr=2e-4, warmup=2_500, decay="tail", clip=1.0),
     "ours: half the width, a third of the rays, fewer octaves and 40,000 steps",
@@ -102,12 +102,17 @@ def _with_noise(preset: Preset, noise_steps: int) -> Preset:
     return replace(preset, origin=origin, model={**preset.model, "noise_steps": noise_steps})
 
 
+def for_both(preset: Preset) -> tuple[Preset, ...]:
+    """The preset, and one for CLEVR3D with slots for six objects and the background."""
+    return preset, replace(preset, data=_VIEWS[1:], model={**preset.model, "slots": 7})
+
+
 VIEW_PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
-    "slot-attention-nvs": {"paper": (NVS_PAPER,), "small": (NVS_SMALL,), "tiny": (NVS_TINY,)},
+    "slot-attention-nvs": {"paper": (NVS_PAPER,), "small": for_both(NVS_SMALL), "tiny": (NVS_TINY,)},
     "bo-qsa-nvs": {
         "paper": (_with_noise(NVS_PAPER, 30_000),),
-        "small": (_with_noise(NVS_SMALL, 10_000),),
+        "small": for_both(_with_noise(NVS_SMALL, 10_000)),
         "tiny": (_with_noise(NVS_TINY, 100),),
     },
-    "osrt": {"paper": OSRT_PAPER, "small": (OSRT_SMALL,), "tiny": (OSRT_TINY,)},
+    "osrt": {"paper": OSRT_PAPER, "small": for_both(OSRT_SMALL), "tiny": (OSRT_TINY,)},
 }
