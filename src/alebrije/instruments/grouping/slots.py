@@ -30,7 +30,11 @@ TRANSPOSED = "pearson(PSNR, its transpose)"
 VERSION = 1  # of the correlations
 FEWEST = 3  # cells for a correlation
 _DEPENDENT = "the cells of a grid share models, so they are not independent"
-_GRID_LABELS = ("size", "world", "pixels", "model", "initial")  # labels that the cells of one grid share
+VARIANTS = (
+    "initial",
+    "inputs",
+)  # settings that tell variants of a model apart: how slots start, how many views it sees
+_GRID_LABELS = ("size", "world", "pixels", "model", *VARIANTS)  # labels that the cells of one grid share
 
 Scores = Mapping[str, float | None]
 Entry = tuple[int, int, Scores]  # training slots, test slots, scores by metric
@@ -48,7 +52,7 @@ class WithTestSlots:
     def labels(self) -> Mapping[str, Label]:
         """The labels of the model and its position in the grid."""
         settings = self.plan.settings
-        position: dict[str, Label] = {"initial": settings["initial"]} if "initial" in settings else {}
+        position: dict[str, Label] = {name: settings[name] for name in VARIANTS if name in settings}
         return {**self.model.labels, **position, "train_slots": settings["slots"], "test_slots": self.slots}
 
     @property
