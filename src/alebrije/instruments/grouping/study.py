@@ -123,8 +123,8 @@ SIZES: Mapping[SizeName, Size] = {
         32,
         64,
         (2, 3, 4),
-        Several("moving", 32, 12, (2, 4, 6), frames=12),
-        Several("furniture", 32, 24, (2, 3, 5)),
+        Several("moving", 32, 12, (2, 4), frames=12),
+        Several("furniture", 32, 24, (2, 5)),
         variants={**_VARIANTS, "slot-attention": (_RANDOM,), "bo-qsa": (_LEARNED,), "bo-qsa-nvs": (_LEARNED,)},
         pixels_of=dict.fromkeys(("clevr6", "clevr10", "coat"), 64),  # objects of four pixels would have no shape
     ),
