@@ -123,7 +123,13 @@ def correlation_jobs(results: Sequence[Result]) -> list[Job]:
         labels = result.cell.labels
         if labels.get("initial") != "learned" and "test_slots" in labels:
             grids.setdefault(tuple(labels.get(name) for name in _GRID_LABELS), []).append(result)
-    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in grids.items()]
+    reconstructed = {shared: cells for shared, cells in grids.items() if any(_has_psnr(cell) for cell in cells)}
+    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in reconstructed.items()]
+
+
+def _has_psnr(result: Result) -> bool:
+    """Whether the model reconstructs what it sees; one that learns from flow does not."""
+    return "psnr" in result.values and result.values["psnr"].score is not None
 
 
 def _job(shared: Mapping[str, Label], results: Sequence[Result]) -> Job:
