@@ -227,6 +227,8 @@ class Together:
             assert not each.plan.recipe.warmup
         self.graph: torch.cuda.CUDAGraph | None = None
         self.taken = 0
+        if device.type == "cuda":
+            torch.cuda.synchronize()  # the streams of the models do not wait for what is written here
 
     def run(self, steps: int) -> None:
         """Take some steps, a multiple of those in a graph."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # loaded when something is evaluated, so that `import alebrij
     import torch
     from matplotlib.figure import Figure
 
+    from alebrije.instruments.scored_files import ScoredFiles
     from alebrije.report.findings import Findings
     from alebrije.report.verdict import Verdict
     from alebrije.results import Result, ResultTable, Value
@@ -157,7 +158,7 @@ class Report:
         elif len(shown):
             lines.append(fit_to_width(shown).rstrip())
         lines += [f"failed: {result.cell}: {result.fault}" for result in self.results if result.traceback]
-        return "\n".join(lines)
+        return "\n".join(lines).lstrip("\n")
 
 
 def _without_raw(table: ResultTable) -> ResultTable:
@@ -210,6 +211,8 @@ def evaluate(
     std: float | Sequence[float] | None = None,
     batch: int = 64,
     layer: str | None = None,
+    pool: Literal["cls", "mean", "tokens"] | None = None,
+    method: str | None = None,
     name: str | None = None,
     worlds: str | Sequence[str] = (),
     rules: str | Sequence[str] = (),
@@ -237,6 +240,9 @@ def evaluate(
         std: Per-channel standard deviation to divide by.
         batch: Images per forward pass.
         layer: The submodule whose output is used instead of the model's.
+        pool: The codes of a model with tokens: "cls" (the class token), "mean" or "tokens" (as slots). By default its
+            own pooled output; of bare tokens, analogy and neurons take the mean and say so.
+        method: The method that is called instead of the model, such as "encode".
         name: The name of the model in tables.
         worlds: The worlds to test on, for instruments with several. "data:FOLDER" are images of your own: grouping runs
             if they have masks, neurons if they have attributes.
@@ -280,6 +286,7 @@ def evaluate(
         raise InputError("masks, factors and factor_names describe images; pass the images too")
     wanted = select_tests(tests_for(_as_tuple(tests), _as_tuple(worlds)))
     loading = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
+    loading |= {"pool": pool, "method": method}
     model = _load(encoder, name, batch, loading)
     references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
     request = Request(
@@ -302,6 +309,11 @@ def evaluate(
     summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
+
+
+def scored_report(folder: ResultFolder, scored: ScoredFiles) -> Report:
+    """The report on files of arrays that were scored into a result folder."""
+    return Report("", folder, scored.keys, scored.summary)
 
 
 def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
@@ -437,6 +449,7 @@ def _load(encoder: str | Callable[..., Any], name: str | None, batch: int, loadi
             raise InputError(f"{encoder.name} is loaded already; pass {', '.join(given)} to adapters.load instead")
         return LoadedModel(encoder, name or "")
     size, labels = given.pop("pixels", None), {"layer": given.get("layer"), "input_size": loading["pixels"]}
+    labels |= {"pool": given.get("pool"), "method": given.get("method")}
     loaded = adapters.load(encoder, size=size, batch=batch, name=name, **given)
     return LoadedModel(loaded, more={label: value for label, value in labels.items() if value is not None})
 
