@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from alebrije.cli.options import Device, Size, Spec, Triple, at_least_one, device_name
 from alebrije.cli.paths import OutPath
@@ -23,12 +24,12 @@ class Eval:
     """Examine a model and write the report. The same command computes only what is missing."""
 
     spec: Spec
-    """package.module:object, timm:NAME, hf:NAME, checkpoint:DIR (trained by alebrije), embeddings:FILE, or a reference:
-    pixels, oracle, projection, noise."""
+    """package.module:object, timm:NAME, hf:NAME, zoo:NAME (see `alebrije zoo`), checkpoint:DIR (trained by alebrije),
+    embeddings:FILE, or a reference: pixels, oracle, projection, noise."""
     out: OutPath
     """The folder for results and report.html. Several models may share one."""
     tests: tuple[str, ...] = NAMES
-    """Instruments, or names of metrics such as coat, snc, nk, fg-ari."""
+    """Instruments, or names of metrics such as coat, snc, nk, fg-ari, or package.module:function for your own."""
     size: Size = "small"
     """How much is computed: tiny takes about a minute on a CPU, small minutes; only paper is what was published."""
     beside: tuple[str, ...] = ()
@@ -51,6 +52,11 @@ class Eval:
     """Per-channel standard deviation to divide by."""
     layer: str | None = None
     """The submodule whose output is used instead of the model's."""
+    pool: Literal["cls", "mean", "tokens"] | None = None
+    """Codes of a model with tokens: the class token, their mean, or all of them as slots; by default the model's own
+    pooled output."""
+    method: str | None = None
+    """The method that is called instead of the model, such as encode; package.module:Class.method says the same."""
     batch: int = 64
     """Images per forward pass."""
     device: Device = "auto"
@@ -87,6 +93,8 @@ class Eval:
                 mean=self.mean,
                 std=self.std,
                 layer=self.layer,
+                pool=self.pool,
+                method=self.method,
                 batch=self.batch,
                 device=device,
                 workers=jobs,

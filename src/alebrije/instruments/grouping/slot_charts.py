@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from alebrije.instruments.grouping.parts import EACH
+from alebrije.instruments.grouping.slots import VARIANTS
 from alebrije.instruments.grouping.verdict import tested_as_trained
 from alebrije.report import sections
 from alebrije.report.bands import Band, band_panels, numbered
@@ -24,7 +26,6 @@ LINES = {"fg-ari": "FG-ARI", "fg-arp": "FG-ARP", "fg-arr": "FG-ARR"}
 MAPS = {"fg-ari": "FG-ARI", "fg-arp": "FG-ARP (precision)", "fg-arr": "FG-ARR (recall)", "psnr": "PSNR, dB"}
 _NAME = "grouping"
 _FEW = 3  # numbers of slots that a chart of bars can show
-_VARIANTS = ("initial",)  # labels that tell variants of a model apart
 _BANDS = "Bands are one standard deviation over seeds; with one seed, 95 % intervals over images."
 _NEEDED = "slots that the scenes need"
 _MOST_BANDS = 6  # in one panel
@@ -41,7 +42,7 @@ def slot_charts(findings: Sequence[Finding]) -> list[Chart]:
 def grids_of(findings: Sequence[Finding]) -> Group:
     """Findings that differ only in their slots, if some training was tested with several numbers of slots."""
     numbers = (f for f in findings if is_number(f.get("train_slots")) and is_number(f.get("test_slots")))
-    grids = _groups(list(numbers), "world", "initial", "pixels")
+    grids = _groups(list(numbers), "world", *VARIANTS, "pixels")
     return {title: grid for title, grid in grids.items() if len(grid) > len({f.get("train_slots") for f in grid})}
 
 
@@ -79,10 +80,10 @@ def heat_maps(findings: Sequence[Finding]) -> list[Chart]:
 def object_charts(findings: Sequence[Finding]) -> list[Chart]:
     """FG-ARI by number of objects; models with several numbers of slots have charts of their own (Figure 13)."""
     shown = tested_as_trained(findings)
-    swept = _swept(shown, *_VARIANTS)
+    swept = _swept(shown, *VARIANTS)
     own = {id(finding) for group in swept.values() for finding in group}
     rest = [finding for finding in shown if id(finding) not in own]
-    labels = varied(rest, "world", *_VARIANTS, "train_slots", "pixels")
+    labels = varied(rest, "world", *VARIANTS, "train_slots", "pixels")
     charts = [_object_chart("By number of objects", "objects", {short(titled(f, *labels), 28): f for f in rest})]
     for title, group in swept.items():
         lines = {f"{finding.get('train_slots')} slots": finding for finding in group}
@@ -97,40 +98,50 @@ def _lines_of_scores(findings: Sequence[Finding]) -> list[Chart]:
     if not swept:
         return []
     metrics, panels = numbered(LINES), dict[str, list[Band]]()
-    ways = numbered(sorted({str(finding.get("initial") or "") for finding in findings}, reverse=True))
+    varying = varied(findings, *VARIANTS)
+    ways = numbered(sorted({_way(finding, varying) for finding in findings}, reverse=True))
     for title, group in swept.items():
         panels[title] = [
             Band(f"{LINES[metric]}, {way}" if len(ways) > 1 and way else LINES[metric], points, metrics[metric], dash)
             for way, dash in ways.items()
             for metric in LINES
-            if (points := _over_slots([f for f in group if str(f.get("initial") or "") == way], metric))
+            if (points := _over_slots([f for f in group if _way(f, varying) == way], metric))
         ]
     words = "Scores by the number of slots, the same in training and at test time. FG-ARP is precision, FG-ARR recall. "
     words += f"{_BANDS} The scenes need a slot for each of the most objects and one for the background."
-    draw = partial(band_panels, panels, "slots", "score", 1.02, _needed(swept), _NEEDED)
+    draw = partial(band_panels, panels, "slots", "score", 1.02, _needed(swept), _NEEDED, True)
     return [Chart(slug(_NAME, "over-slots"), "Scores over the number of slots", words, draw)]
 
 
 def _lines_of_models(findings: Sequence[Finding]) -> list[Chart]:
-    """Several models of one world beside each other, in one panel for each score (Figures 6, 7, 8 and 12)."""
+    """Several models of one world beside each other, in one panel for each score (Figures 6, 7, 8 and 12).
+
+    Models of single images and of several views are compared by the score of each view alone.
+    """
     charts = []
     for world, group in _by(findings, "world").items():
-        labels = varied(group, *_VARIANTS)
+        labels = varied(group, *VARIANTS)
         lines = {title: own for title, own in _groups(group, *labels).items() if _numbers(own) > 1}
         if len(lines) < 2:
             continue
-        colors = numbered(lines)
+        colors, alone = numbered(lines), any(finding.get("corpus") is not None for finding in group)
         panels = {
-            name: [Band(title, _over_slots(own, metric), colors[title]) for title, own in lines.items()]
+            name: [Band(title, _over_slots(own, metric, alone), colors[title]) for title, own in lines.items()]
             for metric, name in LINES.items()
         }
         panels = {name: [band for band in bands if band.points] for name, bands in panels.items()}
         most = max(_needed({world: group}).values(), default=None)
         marks = {} if most is None else dict.fromkeys(panels, most)
         words = f"Models on {world} by their number of slots, the same in training and at test time. {_BANDS}"
-        draw = partial(band_panels, panels, "slots", "score", 1.02, marks, _NEEDED)
+        words += " Each view is scored alone, because some of the models see only one." if alone else ""
+        draw = partial(band_panels, panels, "slots", "score", 1.02, marks, _NEEDED, True)
         charts.append(Chart(slug(_NAME, "models-over-slots", world), f"Models over slots: {world}", words, draw))
     return charts
+
+
+def _way(finding: Finding, labels: Sequence[str]) -> str:
+    """The variant of a model in words; empty if it has none."""
+    return titled(finding, *labels).removeprefix(titled(finding)).removeprefix(": ")
 
 
 def _object_chart(title: str, name: str, findings: Mapping[str, Finding]) -> Chart | None:
@@ -175,8 +186,9 @@ def _swept(findings: Sequence[Finding], *labels: str) -> Group:
     return {title: group for title, group in groups.items() if _numbers(group) > 1}
 
 
-def _over_slots(findings: Sequence[Finding], metric: str) -> list[Point]:
-    known = ((finding.get("train_slots"), finding.known(metric)) for finding in findings)
+def _over_slots(findings: Sequence[Finding], metric: str, alone: bool = False) -> list[Point]:
+    names = (f"{metric}{EACH}", metric) if alone else (metric,)
+    known = ((finding.get("train_slots"), finding.known(*names)) for finding in findings)
     return sorted((_point(float(slots), found) for slots, found in known if found is not None), key=lambda p: p.x)
 
 

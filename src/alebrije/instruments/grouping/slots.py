@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from alebrije.adapters import Encoder
+from alebrije.adapters.inputs import signature_of
 from alebrije.encoding import Encoding
 from alebrije.models import get as get_model
 from alebrije.results import Cell, Result, Value
@@ -29,7 +30,11 @@ TRANSPOSED = "pearson(PSNR, its transpose)"
 VERSION = 1  # of the correlations
 FEWEST = 3  # cells for a correlation
 _DEPENDENT = "the cells of a grid share models, so they are not independent"
-_GRID_LABELS = ("size", "world", "pixels", "model", "initial")  # labels that the cells of one grid share
+VARIANTS = (
+    "initial",
+    "inputs",
+)  # settings that tell variants of a model apart: how slots start, how many views it sees
+_GRID_LABELS = ("size", "world", "pixels", "model", *VARIANTS)  # labels that the cells of one grid share
 
 Scores = Mapping[str, float | None]
 Entry = tuple[int, int, Scores]  # training slots, test slots, scores by metric
@@ -47,7 +52,7 @@ class WithTestSlots:
     def labels(self) -> Mapping[str, Label]:
         """The labels of the model and its position in the grid."""
         settings = self.plan.settings
-        position: dict[str, Label] = {"initial": settings["initial"]} if "initial" in settings else {}
+        position: dict[str, Label] = {name: settings[name] for name in VARIANTS if name in settings}
         return {**self.model.labels, **position, "train_slots": settings["slots"], "test_slots": self.slots}
 
     @property
@@ -58,14 +63,17 @@ class WithTestSlots:
     def encoder(self) -> Encoder:
         """The model as an encoder with this number of slots."""
         inner = self.model.encoder if isinstance(self.model, LoadedModel) else self.model.encoder()
-        model = partial(inner.model, slots=self.slots)
         return Encoder(
-            model, name=inner.name, preprocessing=inner.preprocessing, device=inner.device, batch=inner.batch
+            _WithSlots(inner, self.slots),
+            name=inner.name,
+            preprocessing=inner.preprocessing,
+            device=inner.device,
+            batch=inner.batch,
         )
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
-        return self.encoder()(view.images)
+        return LoadedModel(self.encoder()).encode(view)
 
     def group(self, view: View) -> Tensor | None:
         """The slot with the largest mask at each pixel."""
@@ -81,6 +89,17 @@ class WithTestSlots:
             return []
         twins = untrained_twins(self.model, count)
         return [WithTestSlots(twin, self.plan, self.slots) for twin in twins if isinstance(twin, Untrained)]
+
+
+class _WithSlots:
+    """The model of an encoder, called with a number of slots."""
+
+    def __init__(self, inner: Encoder, slots: int) -> None:
+        self.model, self.slots, self.takes = inner.model, slots, inner.takes
+        self.__signature__ = signature_of(inner.model)  # it is given the same boxes or cameras
+
+    def __call__(self, images: Tensor, **given: Tensor) -> Any:
+        return self.model(images, slots=self.slots, **given)
 
 
 def with_test_slots(model: TrainedModel | LoadedModel, numbers: Sequence[int]) -> list[WithTestSlots]:
@@ -104,7 +123,13 @@ def correlation_jobs(results: Sequence[Result]) -> list[Job]:
         labels = result.cell.labels
         if labels.get("initial") != "learned" and "test_slots" in labels:
             grids.setdefault(tuple(labels.get(name) for name in _GRID_LABELS), []).append(result)
-    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in grids.items()]
+    reconstructed = {shared: cells for shared, cells in grids.items() if any(_has_psnr(cell) for cell in cells)}
+    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in reconstructed.items()]
+
+
+def _has_psnr(result: Result) -> bool:
+    """Whether the model reconstructs what it sees; one that learns from flow does not."""
+    return "psnr" in result.values and result.values["psnr"].score is not None
 
 
 def _job(shared: Mapping[str, Label], results: Sequence[Result]) -> Job:
