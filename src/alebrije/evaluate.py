@@ -211,6 +211,8 @@ def evaluate(
     std: float | Sequence[float] | None = None,
     batch: int = 64,
     layer: str | None = None,
+    pool: Literal["cls", "mean", "tokens"] | None = None,
+    method: str | None = None,
     name: str | None = None,
     worlds: str | Sequence[str] = (),
     rules: str | Sequence[str] = (),
@@ -238,6 +240,9 @@ def evaluate(
         std: Per-channel standard deviation to divide by.
         batch: Images per forward pass.
         layer: The submodule whose output is used instead of the model's.
+        pool: The codes of a model with tokens: "cls" (the class token), "mean" or "tokens" (as slots). By default its
+            own pooled output; of bare tokens, analogy and neurons take the mean and say so.
+        method: The method that is called instead of the model, such as "encode".
         name: The name of the model in tables.
         worlds: The worlds to test on, for instruments with several. "data:FOLDER" are images of your own: grouping runs
             if they have masks, neurons if they have attributes.
@@ -281,6 +286,7 @@ def evaluate(
         raise InputError("masks, factors and factor_names describe images; pass the images too")
     wanted = select_tests(tests_for(_as_tuple(tests), _as_tuple(worlds)))
     loading = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
+    loading |= {"pool": pool, "method": method}
     model = _load(encoder, name, batch, loading)
     references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
     request = Request(
@@ -311,9 +317,15 @@ def scored_report(folder: ResultFolder, scored: ScoredFiles) -> Report:
 
 
 def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-    """The tests to run on these worlds: on a user's own images, those of all instruments that their folders allow."""
-    from alebrije.data.user_images import user_images
+    """The tests to run on these worlds, if all are wanted.
 
+    On a user's own images, those of all instruments that their folders allow; on videos and views, grouping.
+    """
+    from alebrije.data.user_images import user_images
+    from alebrije.instruments.grouping.study import shown_by
+
+    if tuple(tests) == NAMES and chosen and all(shown_by(world) != "images" for world in chosen):
+        return ("grouping",)
     own = [images for world in chosen if (images := user_images(world)) is not None]
     if not own or len(own) < len(chosen) or tuple(tests) != NAMES:
         return tuple(tests)
@@ -437,6 +449,7 @@ def _load(encoder: str | Callable[..., Any], name: str | None, batch: int, loadi
             raise InputError(f"{encoder.name} is loaded already; pass {', '.join(given)} to adapters.load instead")
         return LoadedModel(encoder, name or "")
     size, labels = given.pop("pixels", None), {"layer": given.get("layer"), "input_size": loading["pixels"]}
+    labels |= {"pool": given.get("pool"), "method": given.get("method")}
     loaded = adapters.load(encoder, size=size, batch=batch, name=name, **given)
     return LoadedModel(loaded, more={label: value for label, value in labels.items() if value is not None})
 

@@ -59,6 +59,7 @@ def reinitialised(encoder: Encoder, seed: int) -> Encoder:
         device=encoder.device,
         batch=encoder.batch,
         layer=encoder.layer,
+        pool=encoder.pool,
         plan=encoder.plan,
         tf32=True,
     )

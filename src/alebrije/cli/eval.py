@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from alebrije.cli.options import Device, Size, Spec, Triple, at_least_one, device_name
 from alebrije.cli.paths import OutPath
@@ -51,6 +52,11 @@ class Eval:
     """Per-channel standard deviation to divide by."""
     layer: str | None = None
     """The submodule whose output is used instead of the model's."""
+    pool: Literal["cls", "mean", "tokens"] | None = None
+    """Codes of a model with tokens: the class token, their mean, or all of them as slots; by default the model's own
+    pooled output."""
+    method: str | None = None
+    """The method that is called instead of the model, such as encode; package.module:Class.method says the same."""
     batch: int = 64
     """Images per forward pass."""
     device: Device = "auto"
@@ -87,6 +93,8 @@ class Eval:
                 mean=self.mean,
                 std=self.std,
                 layer=self.layer,
+                pool=self.pool,
+                method=self.method,
                 batch=self.batch,
                 device=device,
                 workers=jobs,
