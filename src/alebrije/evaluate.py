@@ -320,9 +320,15 @@ def scored_report(folder: ResultFolder, scored: ScoredFiles) -> Report:
 
 
 def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-    """The tests to run on these worlds: on a user's own images, those of all instruments that their folders allow."""
-    from alebrije.data.user_images import user_images
+    """The tests to run on these worlds, if all are wanted.
 
+    On a user's own images, those of all instruments that their folders allow; on videos and views, grouping.
+    """
+    from alebrije.data.user_images import user_images
+    from alebrije.instruments.grouping.study import shown_by
+
+    if tuple(tests) == NAMES and chosen and all(shown_by(world) != "images" for world in chosen):
+        return ("grouping",)
     own = [images for world in chosen if (images := user_images(world)) is not None]
     if not own or len(own) < len(chosen) or tuple(tests) != NAMES:
         return tuple(tests)
