@@ -11,7 +11,8 @@ decoded and scored are the corrected slots. Sizes and weights are those of the r
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,9 @@ from alebrije.models.slot_attention import (
     SlotAttention,
     mix,
 )
+
+Advance = Callable[[Tensor, Tensor], Tensor]  # features and slots of the frame before -> slots
+Error = Callable[[Tensor, Tensor], Tensor]  # slots and target -> loss
 
 NORM_EPSILON = 1e-6  # flax'
 HIDDEN = 256  # of the MLPs that read and write boxes
@@ -167,7 +171,21 @@ class SAVi(nn.Module):
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
         """Return the squared error of the target, summed over a window."""
-        return self.reconstruction_loss(batch, self.first_slots(len(batch["images"]), self.slots))[0]
+        return self.loss_by(self.advance, self.error, batch)
+
+    def compiled_loss(self, compiled: Callable[[Any], Any]) -> Callable[[Batch, Tensor], Losses]:
+        """Return `training_loss` with its parts compiled: all frames share one, which the whole would repeat."""
+        advance, error = compiled(self.advance), compiled(self.error)
+        return lambda batch, step: self.loss_by(advance, error, batch)
+
+    def loss_by(self, advance: Advance, error: Error, batch: Batch) -> Losses:
+        """Return the losses by these forms of `advance` and `error`."""
+        corrected = self.follow(batch["images"], self.start(batch), advance)
+        return {"loss": error(corrected, self.target_of(batch))}
+
+    def start(self, batch: Batch) -> Tensor:
+        """Return the first slots of a training step [B, K, D]."""
+        return self.first_slots(len(batch["images"]), self.slots)
 
     def first_slots(self, videos: int, slots: int, generator: torch.Generator | None = None) -> Tensor:
         """Return slots without a condition [B, K, D]."""
@@ -183,24 +201,29 @@ class SAVi(nn.Module):
         images, masks = (torch.stack(parts, 1) for parts in zip(*frames, strict=True))
         return Encoding(slots=corrected, masks=masks, reconstruction=images if self.target == "rgb" else None)
 
-    def follow(self, videos: Tensor, slots: Tensor) -> Tensor:
+    def follow(self, videos: Tensor, slots: Tensor, advance: Advance | None = None) -> Tensor:
         """Return the corrected slots of each frame [B, T, K, D], starting from slots [B, K, D]."""
         self.check(videos)
         features = self.encoder(videos.flatten(0, 1).float()).unflatten(0, videos.shape[:2])  # [B, T, N, C]
-        corrected: list[Tensor] = []
-        for frame in features.unbind(1):
-            if corrected:
-                slots = corrected[-1] if self.predictor is None else self.predictor(corrected[-1])
-            corrected.append(self.corrector(frame, slots, self.iterations)[0])
+        first, *others = features.unbind(1)
+        corrected: list[Tensor] = [self.corrector(first, slots, self.iterations)[0]]
+        for frame in others:
+            corrected.append((advance or self.advance)(frame, corrected[-1]))
         return torch.stack(corrected, 1)
 
-    def reconstruction_loss(self, batch: Batch, slots: Tensor) -> tuple[Losses, Tensor]:
-        """Return the loss, and the corrected slots [B, T, K, D]."""
-        corrected = self.follow(batch["images"], slots)
-        images, _ = mix(*self.decoder(corrected.flatten(0, 1)))
-        target = batch["images" if self.target == "rgb" else "flow"].flatten(0, 1)
-        error = (images - target).square().sum() / len(slots)
-        return {"loss": error}, corrected
+    def advance(self, features: Tensor, slots: Tensor) -> Tensor:
+        """Predict the slots of a frame [B, K, D] from those of the one before, and correct them by its features."""
+        predicted = slots if self.predictor is None else self.predictor(slots)
+        return self.corrector(features, predicted, self.iterations)[0]  # type: ignore[no-any-return]
+
+    def error(self, slots: Tensor, target: Tensor) -> Tensor:
+        """Return the squared error of what slots [B, T, K, D] decode to, summed over frames, pixels and channels."""
+        images, _ = mix(*self.decoder(slots.flatten(0, 1)))
+        return (images - target.flatten(0, 1)).square().sum() / len(slots)
+
+    def target_of(self, batch: Batch) -> Tensor:
+        """Return what is decoded from slots [B, T, 3, H, W]."""
+        return batch["images" if self.target == "rgb" else "flow"]
 
     def training_bytes(self, videos: int) -> int:
         """Roughly how much memory a training step on windows takes: the maps of the decoder, kept for the gradient."""
@@ -246,11 +269,11 @@ class SAViBoxes(SAVi):
         order, has_box = largest_first(boxes, self.count(slots) - 1)
         return self.encode(videos, self.slots_of(pick(boxes, order), has_box, generator))
 
-    def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """Return the squared error of the target, summed over a window."""
+    def start(self, batch: Batch) -> Tensor:
+        """Return the first slots of a training step [B, K, D], from the boxes of the first frame."""
         boxes = batch["boxes"][:, 0]
         order, has_box = largest_first(boxes, self.slots - 1)
-        return self.reconstruction_loss(batch, self.slots_of(pick(boxes, order), has_box))[0]
+        return self.slots_of(pick(boxes, order), has_box)
 
     def slots_of(self, boxes: Tensor, has_box: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the first slots [B, K, D]: of the ground, then of boxes [B, K - 1, 4] where `has_box` [B, K - 1]."""
@@ -319,15 +342,16 @@ class SAViSupervised(SAViBoxes):
         self.to_box = nn.Sequential(nn.Linear(slot_size, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 4), nn.Sigmoid())
         self.to_box.apply(init_as_flax)
 
-    def training_loss(self, batch: Batch, step: Tensor) -> Losses:
-        """Return the squared error of the target and the weighted error of the boxes of the last frame."""
-        first, last = batch["boxes"][:, 0], batch["boxes"][:, -1]
-        order, has_box = largest_first(first, self.slots - 1)
-        losses, corrected = self.reconstruction_loss(batch, self.slots_of(pick(first, order), has_box))
-        true = pick(last, order)  # [B, K - 1, 4]
-        error = F.smooth_l1_loss(self.to_box(corrected[:, -1, 1:]).float(), true, reduction="none", beta=0.05).sum(-1)
-        boxes = (error * (has_box & (areas(true) > 0))).sum() / len(true) * self.box_weight * self.size**2
-        return {"loss": losses["loss"] + boxes, "pixels": losses["loss"].detach(), "boxes": boxes.detach()}
+    def loss_by(self, advance: Advance, error: Error, batch: Batch) -> Losses:
+        """Return the losses by these forms of `advance` and `error`, with the parts of pixels and of boxes."""
+        corrected = self.follow(batch["images"], self.start(batch), advance)
+        pixels = error(corrected, self.target_of(batch))
+        order, has_box = largest_first(batch["boxes"][:, 0], self.slots - 1)
+        true = pick(batch["boxes"][:, -1], order)  # [B, K - 1, 4]
+        read = self.to_box(corrected[:, -1, 1:]).float()
+        wrong = F.smooth_l1_loss(read, true, reduction="none", beta=0.05).sum(-1)
+        boxes = (wrong * (has_box & (areas(true) > 0))).sum() / len(true) * self.box_weight * self.size**2
+        return {"loss": pixels + boxes, "pixels": pixels.detach(), "boxes": boxes.detach()}
 
 
 def areas(boxes: Tensor) -> Tensor:
