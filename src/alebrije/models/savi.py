@@ -33,9 +33,6 @@ from alebrije.models.slot_attention import (
     mix,
 )
 
-Advance = Callable[[Tensor, Tensor], Tensor]  # features and slots of the frame before -> slots
-Error = Callable[[Tensor, Tensor], Tensor]  # slots and target -> loss
-
 NORM_EPSILON = 1e-6  # flax'
 HIDDEN = 256  # of the MLPs that read and write boxes
 
@@ -167,21 +164,15 @@ class SAVi(nn.Module):
 
     def forward(self, videos: Tensor, slots: int | None = None, generator: torch.Generator | None = None) -> Encoding:
         """Return the corrected slots, masks and, if videos are the target, reconstructions of all frames."""
-        return self.encode(videos, self.first_slots(len(videos), self.count(slots), generator))
+        return self.encode(videos, self.first_slots(len(videos), self.count(slots, videos), generator))
 
     def training_loss(self, batch: Batch, step: Tensor) -> Losses:
         """Return the squared error of the target, summed over a window."""
-        return self.loss_by(self.advance, self.error, batch)
+        return {"loss": self.error(self.follow(batch["images"], self.start(batch)), batch)}
 
     def compiled_loss(self, compiled: Callable[[Any], Any]) -> Callable[[Batch, Tensor], Losses]:
-        """Return `training_loss` with its parts compiled: all frames share one, which the whole would repeat."""
-        advance, error = compiled(self.advance), compiled(self.error)
-        return lambda batch, step: self.loss_by(advance, error, batch)
-
-    def loss_by(self, advance: Advance, error: Error, batch: Batch) -> Losses:
-        """Return the losses by these forms of `advance` and `error`."""
-        corrected = self.follow(batch["images"], self.start(batch), advance)
-        return {"loss": error(corrected, self.target_of(batch))}
+        """Return `training_loss` as it is: the large maps have fused kernels, and a captured step starts at once."""
+        return self.training_loss
 
     def start(self, batch: Batch) -> Tensor:
         """Return the first slots of a training step [B, K, D]."""
@@ -193,48 +184,42 @@ class SAVi(nn.Module):
 
     def encode(self, videos: Tensor, slots: Tensor) -> Encoding:
         """Follow the slots [B, K, D] through videos, and decode frame by frame, because masks are large."""
-        pixels = len(videos) * slots.shape[1] * self.size**2
-        kept = pixels * videos.shape[1] * 4  # bytes of all masks
-        check_memory(3 * pixels * self.decoder_channels * 4 + 2 * kept, f"{slots.shape[1]} slots", videos.device)
         corrected = self.follow(videos, slots)
         frames = [mix(*self.decoder(own)) for own in corrected.unbind(1)]
         images, masks = (torch.stack(parts, 1) for parts in zip(*frames, strict=True))
         return Encoding(slots=corrected, masks=masks, reconstruction=images if self.target == "rgb" else None)
 
-    def follow(self, videos: Tensor, slots: Tensor, advance: Advance | None = None) -> Tensor:
+    def follow(self, videos: Tensor, slots: Tensor) -> Tensor:
         """Return the corrected slots of each frame [B, T, K, D], starting from slots [B, K, D]."""
         self.check(videos)
         features = self.encoder(videos.flatten(0, 1).float()).unflatten(0, videos.shape[:2])  # [B, T, N, C]
         first, *others = features.unbind(1)
         corrected: list[Tensor] = [self.corrector(first, slots, self.iterations)[0]]
         for frame in others:
-            corrected.append((advance or self.advance)(frame, corrected[-1]))
+            predicted = corrected[-1] if self.predictor is None else self.predictor(corrected[-1])
+            corrected.append(self.corrector(frame, predicted, self.iterations)[0])
         return torch.stack(corrected, 1)
 
-    def advance(self, features: Tensor, slots: Tensor) -> Tensor:
-        """Predict the slots of a frame [B, K, D] from those of the one before, and correct them by its features."""
-        predicted = slots if self.predictor is None else self.predictor(slots)
-        return self.corrector(features, predicted, self.iterations)[0]  # type: ignore[no-any-return]
-
-    def error(self, slots: Tensor, target: Tensor) -> Tensor:
+    def error(self, slots: Tensor, batch: Batch) -> Tensor:
         """Return the squared error of what slots [B, T, K, D] decode to, summed over frames, pixels and channels."""
         images, _ = mix(*self.decoder(slots.flatten(0, 1)))
-        return (images - target.flatten(0, 1)).square().sum() / len(slots)
-
-    def target_of(self, batch: Batch) -> Tensor:
-        """Return what is decoded from slots [B, T, 3, H, W]."""
-        return batch["images" if self.target == "rgb" else "flow"]
+        target = batch["images" if self.target == "rgb" else "flow"].flatten(0, 1)
+        return (images - target).square().sum() / len(slots)
 
     def training_bytes(self, videos: int) -> int:
         """Roughly how much memory a training step on windows takes: the maps of the decoder, kept for the gradient."""
         layers = len(self.decoder.layers) // 2
         return videos * self.frames * self.slots * self.size**2 * self.decoder_channels * 2 * min(layers, 3)
 
-    def count(self, slots: int | None) -> int:
-        """Return the number of slots of a call."""
-        if slots is not None and slots < 1:
-            raise InputError(f"SAVi needs at least one slot, not {slots}")
-        return self.slots if slots is None else slots
+    def count(self, slots: int | None, videos: Tensor) -> int:
+        """Return the number of slots of a call; an InputError if the memory cannot hold what it decodes."""
+        self.check(videos)
+        count = self.slots if slots is None else slots
+        if count < 1:
+            raise InputError(f"SAVi needs at least one slot, not {count}")
+        pixels = len(videos) * count * self.size**2  # of a frame; its largest maps, and all masks, are held at once
+        check_memory(4 * pixels * (2 * self.decoder_channels + videos.shape[1]), f"{count:,} slots", videos.device)
+        return count
 
     def check(self, videos: Tensor) -> None:
         """Raise an InputError unless videos are [B, T, 3, size, size]."""
@@ -266,7 +251,7 @@ class SAViBoxes(SAVi):
         """Return the corrected slots and masks of all frames; boxes [B, N, 4] are those of the first."""
         if boxes.ndim != 3 or len(boxes) != len(videos) or boxes.shape[-1] != 4:
             raise InputError(f"boxes must have the shape [{len(videos)}, N, 4], not {list(boxes.shape)}")
-        order, has_box = largest_first(boxes, self.count(slots) - 1)
+        order, has_box = largest_first(boxes, self.count(slots, videos) - 1)
         return self.encode(videos, self.slots_of(pick(boxes, order), has_box, generator))
 
     def start(self, batch: Batch) -> Tensor:
@@ -342,10 +327,10 @@ class SAViSupervised(SAViBoxes):
         self.to_box = nn.Sequential(nn.Linear(slot_size, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 4), nn.Sigmoid())
         self.to_box.apply(init_as_flax)
 
-    def loss_by(self, advance: Advance, error: Error, batch: Batch) -> Losses:
-        """Return the losses by these forms of `advance` and `error`, with the parts of pixels and of boxes."""
-        corrected = self.follow(batch["images"], self.start(batch), advance)
-        pixels = error(corrected, self.target_of(batch))
+    def training_loss(self, batch: Batch, step: Tensor) -> Losses:
+        """Return the loss and its parts: of the pixels, and of the boxes of the last frame."""
+        corrected = self.follow(batch["images"], self.start(batch))
+        pixels = self.error(corrected, batch)
         order, has_box = largest_first(batch["boxes"][:, 0], self.slots - 1)
         true = pick(batch["boxes"][:, -1], order)  # [B, K - 1, 4]
         read = self.to_box(corrected[:, -1, 1:]).float()
