@@ -14,7 +14,7 @@ from alebrije.errors import InputError
 from alebrije.models.learner import Learner
 
 NAMES = ["ae", "beta-vae", "annealed-vae", "beta-tcvae", "factor-vae", "parted-vae", "parted-vae-ss", "weakde", "mtd"]
-NAMES += ["slot-attention", "bo-qsa", "iodine", "moco"]
+NAMES += ["slot-attention", "bo-qsa", "iodine", "savi", "savi-boxes", "savi-supervised", "moco"]
 NAMES += ["i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle"]
 
 
@@ -38,12 +38,14 @@ def test_a_record_is_true_to_its_class(name: str) -> None:
     assert inspect.Parameter.empty not in record.defaults().values()
     assert record.title
     assert record.cites
+    assert record.takes == getattr(model, "takes", "images")
 
 
 SMALL: dict[str, dict[str, Any]] = {
     "slot-attention": {"size": 32, "channels": 8},
     "bo-qsa": {"size": 32, "channels": 8},
     "iodine": {"size": 32, "channels": 8},
+    **{name: {"size": 16, "channels": 8, "target": "rgb"} for name in ("savi", "savi-boxes", "savi-supervised")},
     **{name: {"size": 32, "decoder_blocks": 1} for name in ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot")},
     "moco": {"architecture": "conv64"},
 }
@@ -53,7 +55,13 @@ SMALL: dict[str, dict[str, Any]] = {
 def test_a_record_is_true_to_the_encoding(name: str) -> None:
     record, settings = models.get(name), SMALL.get(name, {})
     size = settings.get("size", 64)
-    encoding = models.build(name, **settings).eval()(torch.rand(1, 3, size, size))
+    model = models.build(name, **settings).eval()
+    if record.takes == "images":
+        encoding = model(torch.rand(1, 3, size, size))
+    else:
+        boxes = () if name == "savi" else (torch.rand(1, 2, 4),)
+        encoding = model(torch.rand(1, 2, 3, size, size), *boxes)
+        assert encoding.frames == 2
     assert record.has_slots == (encoding.slots is not None) == (encoding.masks is not None)
     assert record.reconstructs == (encoding.reconstruction is not None)
 

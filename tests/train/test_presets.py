@@ -54,6 +54,10 @@ PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
         "clip": 1.0,
         "clip_by": "norm",
     },
+    **{
+        (name, None): {"steps": 200_000, "batch": 64, "lr": 2e-4, "warmup": 2_500, "decay": "cosine", "clip": 0.05}
+        for name in ("savi", "savi-boxes", "savi-supervised")
+    },
     ("iodine", None): {"steps": 1_000_000, "batch": 32, "lr": 1e-3, "half_life": 301_030, "clip": 5.0},
     ("iodine", "coat"): {"batch": 32, "lr": 3e-4, "half_life": None, "clip": None},
     ("moco", None): {"batch": 256, "lr": 0.03, "optimiser": "sgd", "momentum": 0.9, "weight_decay": 1e-4},
@@ -99,6 +103,9 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     },
     ("slot-attention", "coat"): {"slots": 7, "iterations": 4},
     ("bo-qsa", None): {"epsilon": 1.0, "drop_path": 0.2, "noise_steps": 30_000, "encoder_stride": 2},
+    ("savi", None): {"encoder_layers": 5, "encoder_stride": 2, "iterations": 2, "hidden": 256, "heads": 4, "frames": 6},
+    ("savi-boxes", "moving-textured"): {"projections": 128, "predictor_hidden": 256, "target": "flow"},
+    ("savi-supervised", "scripted"): {"encoder_stride": 1, "heads": 0, "target": "rgb"},
     ("iodine", None): {"variant": "deepmind", "slots": 7, "iterations": 5, "slot_size": 64, "channels": 64},
     ("iodine", "coat"): {"variant": "coat", "slots": 7, "iterations": 5},
     ("moco", None): {"momentum": 0.999, "temperature": 0.2, "dimensions": 128, "smallest_crop": 0.2, "jitter": 0.4},
@@ -152,7 +159,7 @@ def test_every_preset_can_take_a_step(model: str, name: str) -> None:
     assert (made.model, made.preset, made.recipe) == (model, name, preset(model, name).recipe)
 
 
-@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa", "iodine", "moco", "beta-tcvae"])
+@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa", "iodine", "moco", "beta-tcvae", "savi"])
 @pytest.mark.parametrize("name", ["paper", "small"])
 def test_every_world_of_a_preset_can_be_learned_from(model: str, name: str) -> None:
     for one in PRESETS[model][name]:  # type: ignore[index]
