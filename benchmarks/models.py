@@ -73,7 +73,7 @@ def windows(device: torch.device) -> Source:
     """Windows of six frames of moving objects, at 64 pixels."""
     videos = Videos(worlds.get("moving"), 64, seed=0)
     count = 256 if device.type == "cuda" else 8
-    return PreloadedSource(videos.windows(preload(videos, count, device, workers=os.cpu_count() or 1)), seed=0)
+    return PreloadedSource(videos.windows(preload(videos, count, device)), seed=0)
 
 
 def whole_grid(device: torch.device) -> Source:

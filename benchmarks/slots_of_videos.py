@@ -3,15 +3,15 @@
     python benchmarks/slots_of_videos.py FOLDER [--device cuda] [--steps N] [--slots 3 5 11 24] [--models savi ...]
 
 The paper of ARP and ARR trains for 200,000 steps of 64 windows. Each run here takes minutes at most, and the record
-says how many steps it had. Every model is scored with the number of slots that it was trained with, on whole videos of
-24 frames that training does not show. FOLDER gets slots-of-videos.json, a picture of segmentations, and the runs.
+says how many steps it had. Every model is scored with the number of slots that it was trained with, or with
+`--test-slots`, on whole videos of 24 frames that training does not show. FOLDER gets slots-of-videos.json, a picture of
+segmentations, the weights in half precision, and the runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from alebrije import __version__
@@ -33,8 +34,10 @@ from alebrije.metrics import (
 from alebrije.render.frames import Frames
 from alebrije.train import PreloadedSource, RunOptions, train
 from alebrije.train.plan import Plan, plan
+from alebrije.train.process_group import ProcessGroup
 from alebrije.train.scene_sets import Videos
 from alebrije.train.sources import to_float
+from alebrije.train.train_step import TrainStep
 
 METRICS = {"fg-ari": adjusted_rand_index, "fg-arp": adjusted_rand_precision, "fg-arr": adjusted_rand_recall}
 AT_ONCE = 16  # videos
@@ -50,7 +53,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--models", nargs="+", default=["savi", "savi-boxes", "savi-supervised"])
     parser.add_argument("--slots", nargs="+", type=int, default=[3, 5, 11, 24])
+    parser.add_argument("--test-slots", nargs="+", type=int, default=[], help="default: as in training")
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, help="of training in all, instead of steps")
     parser.add_argument("--images", type=int, default=1000, help="training videos")
     parser.add_argument("--tested", type=int, default=64, help="videos that are scored")
     parser.add_argument("--set", nargs="*", default=[], help="changes to the preset `small`, as name=value")
@@ -64,6 +69,28 @@ def planned(asked: argparse.Namespace, model: str, slots: int) -> Plan:
     settings.setdefault("warmup", min(500, asked.steps // 5))
     made = plan(model, preset_name=asked.preset, world="moving", images=asked.images, settings=settings, dry_run=False)
     return replace(made, seed=0)
+
+
+def pace(made: Plan, source: PreloadedSource, device: torch.device) -> float:
+    """Seconds of a step, over 20 steps after those in which it is captured."""
+    model = made.new_model().to(device)
+    if device.type == "cuda":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    group = ProcessGroup(device)
+    with group.own_stream():
+        step = TrainStep(model.train(), made.recipe.make_optimizer(model), made.recipe, group, True, 0)
+        for number in range(30):
+            if number == 10:
+                step.mean_losses(None)  # waits for the device
+                started = time.perf_counter()
+            step.run(source.batch(number * made.recipe.batch, made.recipe.batch))
+        step.mean_losses(None)
+    return (time.perf_counter() - started) / 20
+
+
+def save_half(model: nn.Module, path: Path) -> None:
+    """Write the weights in half precision."""
+    save_file({name: weight.detach().half().cpu().contiguous() for name, weight in model.state_dict().items()}, path)
 
 
 def encoded(model: nn.Module, frames: Frames, slots: int) -> tuple[Tensor, Tensor]:
@@ -121,7 +148,7 @@ def main() -> None:
     asked.folder.mkdir(parents=True, exist_ok=True)
     first = planned(asked, asked.models[0], asked.slots[0])
     started = time.perf_counter()
-    source = first.source(device, workers=os.cpu_count() or 1)
+    source = first.source(device)
     assert isinstance(source, PreloadedSource)
     held_out = first.scene_set("validation")
     assert isinstance(held_out, Videos)
@@ -129,6 +156,10 @@ def main() -> None:
     print(f"{len(source)} windows in {time.perf_counter() - started:.1f} s", flush=True)
     machine = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__, "runs": []}
+    if asked.seconds is not None:
+        paces = [pace(planned(asked, name, slots), source, device) for name in asked.models for slots in asked.slots]
+        asked.steps = max(20, int(asked.seconds / sum(paces)))
+        print(f"{asked.steps} steps; seconds of a step: {paces}", flush=True)
     rows: list[tuple[str, Tensor]] = []
     for name in asked.models:
         for slots in asked.slots:
@@ -139,11 +170,14 @@ def main() -> None:
             settings = RunOptions(device=device, log_every=every, save_every=10**9)
             model = train(made.new_model(), source, made.recipe, folder, settings, seed=made.seed)
             seconds = time.perf_counter() - clock
-            groups, sure = encoded(model, frames, slots)
-            rows.append((f"{name}, {slots} slots", groups))
+            save_half(model, asked.folder / f"{name}-{slots}.safetensors")
             history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
-            row = {"model": name, "slots": slots, "steps": asked.steps, "seconds": seconds} | scores(frames, groups)
-            row |= {"mean of the largest mask": float(sure.mean()), "plan": made.to_json()}
+            row = {"model": name, "slots": slots, "steps": asked.steps, "seconds": seconds, "plan": made.to_json()}
+            row["scores"] = {}
+            for count in asked.test_slots or [slots]:
+                groups, sure = encoded(model, frames, count)
+                rows.append((f"{name}, {slots} slots, {count} at test time", groups))
+                row["scores"][count] = scores(frames, groups) | {"mean of the largest mask": float(sure.mean())}
             row["losses"] = [[entry["step"], entry["loss"]] for entry in history if "loss" in entry]
             report["runs"].append(row)
             print(json.dumps({key: value for key, value in row.items() if key != "plan"}), flush=True)
