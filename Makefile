@@ -38,8 +38,9 @@ bench: $(STAMP)
 docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# The pictures of the documentation, from the report of `make demo`. Needs Chromium.
-pictures: demo
+# The pictures of the documentation, from the report of `alebrije demo --train`. Needs Chromium.
+pictures: $(STAMP)
+	$(BIN)/alebrije demo --train --out out/trained-demo
 	$(BIN)/python docs/pictures.py
 
 $(STAMP): pyproject.toml constraints.txt

@@ -168,6 +168,50 @@ def annealed_scores() -> str:
     return table(("seed", *(f"{step:,} steps" for step in shown), f"accuracies at 40,000: {factors}"), rows)
 
 
+def annealing_trials() -> str:
+    """SNC and MIG of AnnealedVAEs with other settings, in percent, for three seeds."""
+    found: dict[str, dict[tuple[int, int], Record]] = {}
+    for row in json.loads((DOCS / "evidence" / "annealing-trials.json").read_text())["rows"]:
+        found.setdefault(row["name"], {})[row["step"], row["seed"]] = row
+    head = ("settings, except for these as in `paper`", *(f"{step:,} steps: seeds 0, 1, 2" for step in (5_000, 10_000)))
+    rows = []
+    for name, scores in found.items():
+        cells = [
+            [f"{100 * s['SNC']:.0f} / {100 * s['MIG']:.0f}" for (t, _), s in scores.items() if t == step]
+            for step in (5_000, 10_000)
+        ]
+        rows.append((name, *(", ".join(cell) for cell in cells)))
+    return table(head, sorted(rows, key=lambda row: row[0] != "paper"))
+
+
+def joint_records(kind: str) -> dict[str, Record]:
+    """The records of models that were trained beside each other, by name."""
+    path = DOCS / "evidence" / f"joint-{kind}.json"
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def joint_annealed() -> str:
+    """SNC and MIG of AnnealedVAE with the preset `small` along its training, and accuracies at its end, in percent."""
+    found = [record for record in joint_records("neurons").values() if record["plan"]["model"] == "annealed-vae"]
+    steps = sorted({row["step"] for record in found for row in record["found"]["over training"]})
+    rows = []
+    for record in found:
+        scores = {row["step"]: row for row in record["found"]["over training"]}
+        cells = [f"{100 * scores[step]['SNC']:.1f} / {100 * scores[step]['MIG']:.1f}" for step in steps]
+        alone = ", ".join(f"{100 * each:.0f}" for each in record["found"]["accuracy"]["one neuron"])
+        rows.append((record["plan"]["seed"], *cells, alone))
+    last = f"accuracies at {steps[-1]:,}: shape, scale, orientation, x, y"
+    return table(("seed", *(f"{step:,} steps" for step in steps), last), rows)
+
+
+def iodine_scores() -> str:
+    """Grouping scores of IODINE on coat along its training."""
+    rows = json.loads((DOCS / "evidence" / "iodine-coat.json").read_text())["history"]
+    head = ("steps at 32 pixels", "FG-ARI at 32 pixels", "FG-ARI at 64 pixels", "FG-ARP", "FG-ARR", "ms per step")
+    names = ("FG-ARI at this size", "FG-ARI", "FG-ARP", "FG-ARR")
+    return table(head, [(f"{r['step']:,}", *(f"{r[name]:.2f}" for name in names), f"{r['ms']:.1f}") for r in rows])
+
+
 def slot_scores() -> str:
     """Grouping scores of the same weights with several numbers of slots."""
     metrics = ("FG-ARI", "FG-ARP", "FG-ARR", "ARI")
@@ -278,7 +322,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "svib order": svib_order,
     "neurons": neuron_scores,
     "annealed": annealed_scores,
+    "annealing trials": annealing_trials,
+    "joint annealed": joint_annealed,
     "slots": slot_scores,
+    "iodine": iodine_scores,
 }
 CURVES = {"svib": svib_curves, "neurons": neuron_curves, "slots": slot_curves}
 

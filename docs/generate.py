@@ -346,6 +346,55 @@ def untrained() -> str:
     return table(("instrument", "network", "verdicts"), rows)
 
 
+def zoo() -> str:
+    """Every model of the zoo: its picture, how it was trained, its scores with their intervals."""
+    from alebrije import zoo
+    from alebrije.instruments import instruments
+
+    rows = []
+    for card in zoo.cards():
+        shown = ROOT / "docs" / "zoo" / f"{card.name}.jpg"
+        picture = f"![{card.title} on {card.world}](zoo/{card.name}.jpg){{ width=160 }}" if shown.exists() else ""
+        minutes = "" if card.training.minutes is None else f", {card.training.minutes:.1f} minutes"
+        trained = f"{card.training.steps:,} steps{minutes}"
+        scores = [
+            "<br>".join(_zoo_score(one) for one in card.scores if one.instrument == name) for name in instruments()
+        ]
+        rows.append((f"`zoo:{card.name}`", picture, card.world, f"{card.megabytes:.1f}", trained, *scores))
+    head = ("model", "picture", "learned from", "MB", "training", *instruments())
+    return f'<div class="sortable" markdown>\n\n{table(head, rows)}\n\n</div>'
+
+
+def _zoo_score(score: Any) -> str:
+    """A score with its interval, and what it was tested on."""
+    interval = "" if score.low is None else f" ({score.low:.3g} to {score.high:.3g})"
+    return f"{score.metric} {score.value:.3g}{interval}<br><small>{score.tested_on}, {score.size}</small>"
+
+
+def zoo_references() -> str:
+    """The scores of the references at the sizes that the zoo was examined at."""
+    from alebrije import zoo
+    from alebrije.instruments import instruments
+    from alebrije.report.findings import read_findings
+    from alebrije.report.sections import mean_known
+    from alebrije.studies.folder import ResultFolder
+    from alebrije.studies.references import REFERENCES
+
+    findings = read_findings(ResultFolder(zoo.RESULTS), published=False).all
+    rows = []
+    for size in dict.fromkeys(finding.get("size") for finding in findings):
+        for name in REFERENCES:
+            cells = []
+            for each in instruments().values():
+                own = [f for f in findings if (f.study, f.get("model"), f.get("size")) == (each.name, name, size)]
+                found = mean_known(each.decisive(own), each.score)
+                interval = "" if found is None or not found.interval else f" ({found.interval})"
+                cells.append("" if found is None else f"{each.score} {found.value:.3g}{interval}")
+            if any(cells):
+                rows.append((name, size, *cells))
+    return f'<div class="sortable" markdown>\n\n{table(("reference", "size", *instruments()), rows)}\n\n</div>'
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "worlds": worlds,

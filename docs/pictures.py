@@ -2,7 +2,7 @@
 
     python docs/pictures.py [worlds] [rules] [report] [figures]
 
-The report is `out/demo/report.html`, which `make demo` writes.
+The report is `out/trained-demo/report.html`, which `alebrije demo --train --out out/trained-demo` writes.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def report_pictures() -> None:
         sys.exit("there is no Chromium, so no pictures of the report")
     with tempfile.TemporaryDirectory() as profile, Browser(path, profile, WIDTH, 900) as browser:
         browser.call("Emulation.setScrollbarsHidden", hidden=True)  # they would vanish between measuring and capturing
-        browser.open((OUT / "demo" / "report.html").as_uri())
+        browser.open((OUT / "trained-demo" / "report.html").as_uri())
         for name, elements in PARTS.items():
             box = browser.run(SCRIPT % elements)
             clip = {"x": box["x"] - MARGIN, "y": box["y"] - MARGIN, "scale": 1}
@@ -123,7 +123,7 @@ def figure_pictures() -> None:
     from alebrije.evaluate import write_figures
 
     with tempfile.TemporaryDirectory() as folder:
-        write_figures(OUT / "demo", folder)
+        write_figures(OUT / "trained-demo", folder)
         for page, figure in FIGURES.items():
             shutil.copyfile(Path(folder) / f"{figure}.svg", DOCS / "pictures" / f"{page}.svg")
 

@@ -16,8 +16,9 @@ SOURCE = Path(str(files("alebrije")))
 MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "pydantic", "matplotlib", "safetensors", "joblib", "numba"}
 # the order of CONTRIBUTING.md: a module imports from its own room and from rooms before it
-ROOMS = ["encoding", "scenes", "render", "worlds", "data", "probes", "metrics", "models", "train", "adapters"]
-ROOMS += ["results", "scoring", "studies", "sheets", "report", "instruments", "evaluate", "demo", "cli", "__main__"]
+ROOMS = ["encoding", "scenes", "render", "worlds", "data", "probes", "metrics", "models", "train", "zoo"]
+ROOMS += ["adapters", "results", "scoring", "studies", "sheets", "report", "instruments", "evaluate", "demo", "cli"]
+ROOMS += ["__main__"]
 BASICS = ("arrays", "atomic", "checks", "compiled", "errors", "files", "fingerprint", "graphs", "imports", "kernels")
 BASICS += ("seeding", "suggest")
 

@@ -5,7 +5,7 @@
     python tools/agreement.py --foreign DIR --only ari compare what has this text in its name; write nothing
     python tools/agreement.py --page                   write the tables again from the record
 
-What is missing in DIR is skipped, and the table says so.
+A row whose code is missing in DIR keeps its former record. The table names our commit at which each was measured.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import subprocess
 import time
 import traceback
 import warnings
@@ -77,6 +78,22 @@ def compare_all(foreign: Foreign, only: str) -> dict[str, list[dict[str, Any]]]:
     return records
 
 
+def keep_measured(records: dict[str, list[dict[str, Any]]], stored: dict[str, Any], commit: str) -> None:
+    """Name the commit of rows that were measured now; put the stored record in place of those that were skipped."""
+    known = {(name, *identity(row)): row for name, rows in stored["rows"].items() for row in rows}
+    for name, rows in records.items():
+        for index, row in enumerate(rows):
+            if "difference" in row:
+                row["commit"] = commit
+            elif "difference" in known.get((name, *identity(row)), {}):
+                rows[index] = known[name, *identity(row)]
+
+
+def identity(row: dict[str, Any]) -> tuple[str, ...]:
+    """What tells a row from all others of its instrument."""
+    return (*row["metrics"], row["code"], row["data"])
+
+
 # --- The page ---
 
 
@@ -103,8 +120,9 @@ def agreement_table(records: list[dict[str, Any]]) -> str:
         names = ", ".join(f"`{name}`" for name in record["metrics"])
         remark = f"*by intention:* {record['remark']}" if record["intended"] else record["remark"]
         values = f"{record['values']:,}" if "values" in record else ""
-        rows.append((names, record["code"], record["data"], values, difference(record), remark))
-    return table(("metric", "compared with", "data", "values", "largest difference", "remark"), rows)
+        commit = record.get("commit", "")
+        rows.append((names, record["code"], record["data"], values, difference(record), commit, remark))
+    return table(("metric", "compared with", "data", "values", "largest difference", "commit", "remark"), rows)
 
 
 def tables(stored: dict[str, Any]) -> dict[str, str]:
@@ -148,8 +166,10 @@ def main() -> None:
         print(f"pip install --no-deps --target DIR/packages {' '.join(PACKAGES)}")
     else:
         torch.set_num_threads(1)  # small networks; more threads wait for each other
+        commit = subprocess.check_output(("git", "rev-parse", "--short", "HEAD"), cwd=ROOT, text=True).strip()
         records = compare_all(Foreign(options.foreign.resolve()), options.only)
         if not options.only:
+            keep_measured(records, json.loads(RECORD.read_text(encoding="utf-8")), commit)
             stored = {
                 "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
                 "versions": {

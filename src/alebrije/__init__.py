@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _ROOMS = (
     *("adapters", "data", "demo", "instruments", "metrics", "models", "probes", "render"),
-    *("report", "results", "scenes", "scoring", "sheets", "studies", "train", "worlds"),
+    *("report", "results", "scenes", "scoring", "sheets", "studies", "train", "worlds", "zoo"),
 )
 
 __all__ = ["Encoding", "__version__", "evaluate", *_ROOMS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # loaded when something is evaluated, so that `import alebrij
     import torch
     from matplotlib.figure import Figure
 
+    from alebrije.instruments.scored_files import ScoredFiles
     from alebrije.report.findings import Findings
     from alebrije.report.verdict import Verdict
     from alebrije.results import Result, ResultTable, Value
@@ -157,7 +158,7 @@ class Report:
         elif len(shown):
             lines.append(fit_to_width(shown).rstrip())
         lines += [f"failed: {result.cell}: {result.fault}" for result in self.results if result.traceback]
-        return "\n".join(lines)
+        return "\n".join(lines).lstrip("\n")
 
 
 def _without_raw(table: ResultTable) -> ResultTable:
@@ -210,6 +211,8 @@ def evaluate(
     std: float | Sequence[float] | None = None,
     batch: int = 64,
     layer: str | None = None,
+    pool: Literal["cls", "mean", "tokens"] | None = None,
+    method: str | None = None,
     name: str | None = None,
     worlds: str | Sequence[str] = (),
     rules: str | Sequence[str] = (),
@@ -226,7 +229,8 @@ def evaluate(
 
     Args:
         encoder: The model, a spec such as "timm:resnet18", or a reference.
-        tests: Instruments, or names of metrics such as "coat", "snc" and "fg-ari".
+        tests: Instruments, or names of metrics such as "coat", "snc" and "fg-ari", or "package.module:function" for a
+            metric of your own.
         size: How much is computed: tiny takes seconds on a CPU, small minutes; only paper is what was published.
         out: The result folder. The same call computes only what is missing there. A temporary folder by default.
         beside: References to examine as well: pixels, oracle, projection, noise.
@@ -236,12 +240,15 @@ def evaluate(
         std: Per-channel standard deviation to divide by.
         batch: Images per forward pass.
         layer: The submodule whose output is used instead of the model's.
+        pool: The codes of a model with tokens: "cls" (the class token), "mean" or "tokens" (as slots). By default its
+            own pooled output; of bare tokens, analogy and neurons take the mean and say so.
+        method: The method that is called instead of the model, such as "encode".
         name: The name of the model in tables.
         worlds: The worlds to test on, for instruments with several. "data:FOLDER" are images of your own: grouping runs
             if they have masks, neurons if they have attributes.
         rules: For imagination: rules such as "S-A".
         alphas: For imagination: shares of the non-core combinations that training shows.
-        workers: Processes that share the work.
+        workers: Processes that share the work. On a GPU each of them loads the model.
         progress: A callback for each finished cell.
         activity: A callback with what is being done, such as "rendering grouping-clevr6", when that changes.
         images: Images of your own instead of worlds: [B, 3, H, W] or [B, H, W, 3], uint8 or floats in 0..1, a list of
@@ -263,6 +270,7 @@ def evaluate(
     from alebrije.studies.folder import ResultFolder
     from alebrije.studies.jobs import Workers
     from alebrije.studies.model import fingerprints_kept
+    from alebrije.studies.processes import started_processes
     from alebrije.studies.references import reference
     from alebrije.studies.request import SIZES, Request
     from alebrije.studies.run import plan_study, precheck_models, run_studies
@@ -279,30 +287,48 @@ def evaluate(
         raise InputError("masks, factors and factor_names describe images; pass the images too")
     wanted = select_tests(tests_for(_as_tuple(tests), _as_tuple(worlds)))
     loading = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
-    model = _load(encoder, name, batch, loading)
-    references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
-    request = Request(
-        size=size,
-        loaded=(model, *references),
-        worlds=_as_tuple(worlds),
-        rules=_as_tuple(rules),
-        alphas=tuple(alphas),
-        device=_device_of(model, device),
-        only_loaded=True,
-    )
-    requests = _requests(request, wanted)
-    with fingerprints_kept():
-        planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
-    precheck_models(planned, folder)
-    summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
+    loading |= {"pool": pool, "method": method}
+    with started_processes(workers, device) as processes:  # they get ready while the model is loaded
+        model = _load(encoder, name, batch, loading)
+        references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
+        request = Request(
+            size=size,
+            loaded=(model, *references),
+            worlds=_as_tuple(worlds),
+            rules=_as_tuple(rules),
+            alphas=tuple(alphas),
+            device=_device_of(model, device),
+            only_loaded=True,
+        )
+        requests = _requests(request, wanted)
+        with fingerprints_kept():
+            planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
+            for test, own in _own_beside_all(
+                _as_tuple(tests), wanted
+            ).items():  # a whole instrument and metrics of the user
+                planned.append(plan_study(instruments.get(test), folder, replace(requests[test], metrics=own)))
+        precheck_models(planned, folder)
+        shared = Workers(workers, progress=progress, activity=activity, processes=processes)
+        summary = run_studies(planned, folder, shared)
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
 
 
-def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-    """The tests to run on these worlds: on a user's own images, those of all instruments that their folders allow."""
-    from alebrije.data.user_images import user_images
+def scored_report(folder: ResultFolder, scored: ScoredFiles) -> Report:
+    """The report on files of arrays that were scored into a result folder."""
+    return Report("", folder, scored.keys, scored.summary)
 
+
+def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
+    """The tests to run on these worlds, if all are wanted.
+
+    On a user's own images, those of all instruments that their folders allow; on videos and views, grouping.
+    """
+    from alebrije.data.user_images import user_images
+    from alebrije.instruments.grouping.study import shown_by
+
+    if tuple(tests) == NAMES and chosen and all(shown_by(world) != "images" for world in chosen):
+        return ("grouping",)
     own = [images for world in chosen if (images := user_images(world)) is not None]
     if not own or len(own) < len(chosen) or tuple(tests) != NAMES:
         return tuple(tests)
@@ -329,6 +355,10 @@ def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for test in tests:
         if test in known:
             selected[test] = None
+        elif ":" in test:
+            metrics = selected.setdefault(_instrument_of(test, known), [])
+            if metrics is not None:
+                metrics.append(test)
         elif test.lower() in owners:
             metrics = selected.setdefault(owners[test.lower()], [])
             if metrics is not None:
@@ -338,6 +368,26 @@ def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
         else:
             raise InputError(f"there is no test {test!r}{did_you_mean(test, [*known, *owners])}")
     return {instrument: tuple(metrics or ()) for instrument, metrics in selected.items()}
+
+
+def _instrument_of(test: str, known: Container[str]) -> str:
+    """The instrument of a user's metric, `package.module:function`."""
+    from alebrije.metrics import find
+
+    record = find(test)
+    if record.instrument not in known:
+        raise InputError(f"{test} says that it belongs to {record.instrument!r}; it must be {', '.join(NAMES)}")
+    return record.instrument
+
+
+def _own_beside_all(tests: Sequence[str], wanted: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The user's metrics that are requested beside all metrics of their instrument."""
+    found: dict[str, tuple[str, ...]] = {}
+    for test in tests:
+        instrument = _instrument_of(test, wanted) if ":" in test else ""
+        if instrument and not wanted[instrument]:
+            found[instrument] = (*found.get(instrument, ()), test)
+    return found
 
 
 def _owners() -> dict[str, str]:
@@ -402,6 +452,7 @@ def _load(encoder: str | Callable[..., Any], name: str | None, batch: int, loadi
             raise InputError(f"{encoder.name} is loaded already; pass {', '.join(given)} to adapters.load instead")
         return LoadedModel(encoder, name or "")
     size, labels = given.pop("pixels", None), {"layer": given.get("layer"), "input_size": loading["pixels"]}
+    labels |= {"pool": given.get("pool"), "method": given.get("method")}
     loaded = adapters.load(encoder, size=size, batch=batch, name=name, **given)
     return LoadedModel(loaded, more={label: value for label, value in labels.items() if value is not None})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from alebrije.report.page import in_words
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import Model, TrainedModel
 from alebrije.studies.references import Noise, Oracle, Pixels
+from alebrije.studies.untrained import untrained_twins
 from alebrije.train.plan import plan
 from tests.conftest import YARDSTICKS, yardstick_jobs
 
@@ -24,12 +26,20 @@ def brief_models(folder: ResultFolder) -> tuple[Model, ...]:
     return Oracle(), TrainedModel(brief, folder, more={"trained_on": "dsprites"}), Pixels(size=16), Noise()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_twin() -> Iterator[None]:
+    """One untrained twin of the trained model, not three: no test here reads its verdict."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(untrained_twins, "__defaults__", (1,))
+        yield
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "demo_models", brief_models)
+        patch.setattr(demo, "trained_models", brief_models)
         patch.setattr(YARDSTICKS, yardstick_jobs)
-        return demo.run_demo(tmp_path_factory.mktemp("demo"))
+        return demo.run_trained_demo(tmp_path_factory.mktemp("demo"))
 
 
 def test_every_cell_is_done(report: Report) -> None:
@@ -58,16 +68,16 @@ def test_the_page_and_the_verdicts_in_words(report: Report, tmp_path: Path) -> N
     for name in ("oracle", "beta-vae", "pixels", "noise"):
         assert f">{name}<" in page
         assert f"\n{name} (" in f"\n{words}"
-    assert "alebrije demo" in page
+    assert "alebrije demo --train" in page
 
 
 def test_nothing_is_computed_twice(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "demo_models", brief_models)
-    again = demo.run_demo(report.folder.path)
+    monkeypatch.setattr(demo, "trained_models", brief_models)
+    again = demo.run_trained_demo(report.folder.path)
     assert again.summary.done == 0
     assert again.summary.kept == report.summary.done
 
 
-def test_the_models_of_the_demo(tmp_path: Path) -> None:
-    names = [model.labels["model"] for model in demo.demo_models(ResultFolder(tmp_path))]
+def test_the_models_that_the_demo_trains(tmp_path: Path) -> None:
+    names = [model.labels["model"] for model in demo.trained_models(ResultFolder(tmp_path))]
     assert names == ["oracle", "beta-vae", "slot-attention", "pixels", "noise"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from alebrije import worlds
-from alebrije.render import compiling, cpu_tracer, rays
+from alebrije.render import compiling, cpu_tracer, library, rays
 from alebrije.render.clevrtex import DISPLACEMENT, OPACITY
 from alebrije.render.compiling import is_compiled, plain
 from alebrije.render.frames import Frames
@@ -32,6 +32,11 @@ OWN = Vocabulary(
         Factor("material", ("shiny", "matt"), ("MyMetal", "Rubber")),
         Factor("color", ("teal", "coral"), ((0.0, 0.4, 0.4), (0.9, 0.3, 0.2))),
     ),
+)
+BOXES = Vocabulary(
+    "textured boxes",
+    (CLEVRTEX["material"], CLEVRTEX["size"], Factor("shape", tuple(library.BOXES), tuple(library.BOXES))),
+    background=CLEVRTEX.background,
 )
 
 pytestmark = pytest.mark.skipif(not is_compiled(CPU), reason="torch rounds in another way here")
@@ -83,6 +88,7 @@ def test_large_crowds_look_the_same(size: int) -> None:
 def test_every_shape_looks_the_same(objects: int) -> None:
     check_same(crowd(OWN, 6, objects, 1), 48)
     check_same(crowd(CLEVRTEX, 6, objects, 2), 40)
+    check_same(crowd(BOXES, 3, objects, 3), 40)
 
 
 def stage_of(displaced: bool) -> Stage:

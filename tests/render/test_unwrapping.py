@@ -8,7 +8,7 @@ import torch
 from alebrije.errors import InputError
 from alebrije.render.unwrapping import texture_coordinates
 
-SHAPES = ("cone", "cube", "cylinder", "monkey", "icosahedron", "teapot", "sphere", "torus", "ground")
+SHAPES = ("block", "cone", "cube", "cylinder", "monkey", "icosahedron", "teapot", "sphere", "torus", "ground")
 
 
 @pytest.mark.parametrize("shape", SHAPES)

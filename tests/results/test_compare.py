@@ -150,3 +150,25 @@ class TestModelsWithoutAPublishedNumber:
     def test_another_world_has_no_rows(self, tmp_path: Path) -> None:
         compared = compare([filled(tmp_path / "a", [0.3], model="mine", world="clevr6")], published=True)
         assert len(compared) == 1
+
+
+class TestZoo:
+    def test_models_of_the_zoo_follow_in_the_same_setting(self, tmp_path: Path) -> None:
+        mine = filled(tmp_path / "mine", [0.2], size="small")
+        filled(tmp_path / "mine", [0.3], size="small", world="rooms")
+        shipped = filled(tmp_path / "zoo", [0.4], model="zoo:annealed-vae", size="small")
+        filled(tmp_path / "zoo", [0.5], model="zoo:annealed-vae", size="small", world="arm")
+        filled(tmp_path / "zoo", [0.6], model="zoo:annealed-vae", size="tiny")
+        filled(tmp_path / "zoo", [0.1], model="beta-vae", size="small")
+        compared = compare({"mine": mine}, zoo=shipped)
+        assert compared.columns[-2:] == ("mine", "zoo")
+        shown = [(row["model"], row["world"], row.get("mine"), row.get("zoo")) for row in compared.rows]
+        assert [(model, world, mine and mine.value, zoo and zoo.value) for model, world, mine, zoo in shown] == [
+            ("beta-vae", "dsprites", 0.2, None),
+            ("zoo:annealed-vae", "dsprites", None, 0.4),
+            ("beta-vae", "rooms", 0.3, None),
+        ]
+
+    def test_without_it_nothing_changes(self, tmp_path: Path) -> None:
+        store = filled(tmp_path / "a", [1])
+        assert "zoo" not in compare([store]).columns

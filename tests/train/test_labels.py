@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from alebrije import worlds
 from alebrije.errors import InputError
-from alebrije.train.labels import LabelledImages, Labels
+from alebrije.train.labels import LabelledImages, Labels, balanced_rows
+from alebrije.train.plan import plan
 from alebrije.train.scene_sets import Images
 
 NAMES, COUNTS = ("color", "shape", "position x"), (1, 3, 32)
@@ -53,3 +56,44 @@ def test_images_come_with_their_labels() -> None:
     columns = [world.vocabulary.names.index(name) for name in ("shape", "scale")]
     expected = scenes.factors[:, 0, columns] // torch.tensor([1, 4])
     assert torch.equal(batch["labels"], expected)
+
+
+BALANCE = "shape,scale,orientation/2,position x/2,position y/2"  # of PartedVAE's release
+
+
+def test_balanced_rows_have_every_combination_equally_often() -> None:
+    world = worlds.get("dsprites")
+    strata = Labels.parse(BALANCE, world.vocabulary.names, world.vocabulary.counts, "balance")
+    scenes = world.sample(12_000, seed=0)
+    rows = balanced_rows(strata, scenes, 300, seed=1)
+    frequencies = strata.of(scenes.factors[rows, 0]).unique(dim=0, return_counts=True)[1]
+    assert len(rows.unique()) == 300
+    assert sorted(frequencies.tolist()) == [2] * 132 + [3] * 12  # 144 combinations
+    assert torch.equal(rows, balanced_rows(strata, scenes, 300, seed=1))
+    assert not torch.equal(rows, balanced_rows(strata, scenes, 300, seed=2))
+
+
+def test_rare_combinations_are_all_chosen() -> None:
+    world = worlds.get("dsprites")
+    strata = Labels.parse("shape", world.vocabulary.names, world.vocabulary.counts)
+    shapes = torch.tensor([0] * 50 + [1] * 3 + [2] * 20)
+    factors = torch.zeros(73, 1, len(world.vocabulary.names), dtype=torch.int64)
+    factors[:, 0, world.vocabulary.names.index("shape")] = shapes
+    scenes = replace(world.sample(73, seed=0), factors=factors)
+    assert shapes[balanced_rows(strata, scenes, 23, seed=0)].bincount().tolist() == [10, 3, 10]
+
+
+@pytest.mark.parametrize("images", [400, 0])
+def test_a_plan_draws_balanced_labelled_images(images: int) -> None:
+    settings = {"balance": "shape,position x/2", "labelled": 12}
+    made = plan("parted-vae-ss", preset_name="tiny", world="dsprites", images=images, settings=settings, dry_run=False)
+    cpu = torch.device("cpu")
+    labelled = made.labelled_set(made.source(cpu), cpu)
+    assert labelled is not None
+    assert labelled.items["labels"][:, 0].bincount().tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("text", ["shap", "shape/9"])
+def test_a_plan_refuses_other_strata(text: str) -> None:
+    with pytest.raises(InputError, match="balance"):
+        plan("parted-vae-ss", preset_name="tiny", world="dsprites", settings={"balance": text})

@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import Tensor, distributed, nn
 
+from alebrije.models import slot_attention
+from alebrije.models.slot_attention import SlotAttention
 from alebrije.train import DivergedError, PreloadedSource, Recipe, RunOptions, checkpoints, train
 from alebrije.train.process_group import ProcessGroup
-from alebrije.train.train_step import TrainStep
+from alebrije.train.train_step import TrainStep, with_constant_numbers
 from tests.train.small_model import RECIPE, NaNGradient, NaNLoss, same, small, source
 
 
@@ -42,6 +44,20 @@ def test_low_precision_trains_float32_weights(tmp_path: Path) -> None:
     low = train(small(), source(), recipe, tmp_path / "low")
     assert {weight.dtype for weight in low.parameters()} == {torch.float32}
     assert not same(low, train(small(), source(), RECIPE, tmp_path / "full"))
+
+
+def test_models_with_different_epsilons_compile_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler would make the second epsilon a variable, which no function with its own gradient takes."""
+    monkeypatch.setattr(slot_attention, "in_autocast", lambda inputs: True)  # as on a GPU
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float32)
+    torch.manual_seed(0)
+    inputs, slots = torch.randn(3, 20, 8), torch.randn(3, 4, 6)
+    torch._dynamo.reset()
+    for epsilon in (1e-8, 1.0, 0.1):
+        grouping = SlotAttention(8, 6, projections=8, hidden=8, epsilon=epsilon)
+        compiled = with_constant_numbers(torch.compile(grouping, backend="eager", fullgraph=True))
+        torch.testing.assert_close(compiled(inputs, slots), grouping(inputs, slots))
+    torch._dynamo.reset()
 
 
 def test_a_nan_loss_stops_the_run(tmp_path: Path) -> None:

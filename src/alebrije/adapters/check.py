@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from alebrije.adapters.embeddings import Embeddings
-from alebrije.adapters.encoder import DEFAULT_SIZE, MOST_SLOTS, VIDEO_SIZE, Encoder
+from alebrije.adapters.encoder import DEFAULT_SIZE, VIDEO_SIZE, Encoder
 from alebrije.adapters.inputs import PROBED
 from alebrije.adapters.specs import is_class_spec, load
+from alebrije.adapters.tokens import MOST_SLOTS, Pool, read_tokens
 from alebrije.checks import IMAGE_SHAPES
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
@@ -93,6 +94,8 @@ def check(
     std: float | Sequence[float] | None = None,
     batch: int = 64,
     layer: str | None = None,
+    pool: Pool | None = None,
+    method: str | None = None,
     name: str | None = None,
     rendered: Sequence[int] = SIZES,
 ) -> CheckReport:
@@ -114,7 +117,8 @@ def check(
     if isinstance(spec, Encoder):
         return CheckReport(spec.name, tuple(_check_items(spec, rendered, complete=True)))
     try:
-        encoder = load(spec, device=device, size=size, mean=mean, std=std, batch=batch, layer=layer, name=name)
+        how: dict[str, Any] = {"layer": layer, "pool": pool, "method": method}
+        encoder = load(spec, device=device, size=size, mean=mean, std=std, batch=batch, name=name, **how)
     except InputError as error:
         title = name or (spec if isinstance(spec, str) else type(spec).__qualname__)
         return CheckReport(title, (CheckItem("model", "problem", _sentence(str(error)), blocks=True),))
@@ -206,7 +210,8 @@ class _ModelCheck:
             return [*items, fault if everywhere else replace(fault, sentence=_at(size, fault.sentence))]
         readings = {size: reading for size, reading in found.items() if isinstance(reading, _Reading)}
         first, *others = readings.values()
-        items += [self.output(readings), self.numbers(first), self.mode(), self.gradients(first.raw)]
+        items += [self.output(readings), *self.grouping(first), self.numbers(first)]
+        items += [self.mode(), self.gradients(first.raw)]
         items.append(_input(first.prepared, first.original))
         if bool(first.codes.isfinite().all()):
             items += [self.reaction(first), *self.repeatability(first.codes)]
@@ -290,6 +295,12 @@ class _ModelCheck:
             fix = "if these are reconstructions, return the codes instead, or both: a dictionary with `vector`"
             return CheckItem("output", "note", f"{sentence}. Three channels may be the colours of an image.", fix)
         return CheckItem("output", "ok", f"{sentence}.")
+
+    def grouping(self, reading: _Reading) -> list[CheckItem]:
+        """Say which tokens stand for masks, if some do."""
+        clustered = self.encoder.takes == "images" and self.encoder.plan is None
+        tokens = read_tokens(reading.raw, reading.original) if clustered else None
+        return [] if tokens is None else [CheckItem("grouping", "ok", f"It has no masks; its {tokens} are clustered.")]
 
     def numbers(self, reading: _Reading) -> CheckItem:
         noise = torch.rand(2, *self.scenes.shape[1:], generator=torch.Generator().manual_seed(0))

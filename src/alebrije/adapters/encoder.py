@@ -21,6 +21,7 @@ from alebrije.adapters.inputs import (
 )
 from alebrije.adapters.outputs import read_output
 from alebrije.adapters.preprocessing import Preprocessing, to_uint8
+from alebrije.adapters.tokens import POOLS, Pool, Tokens, pooled, read_tokens
 from alebrije.checks import check_images, usable_device, whole_number
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
@@ -32,7 +33,6 @@ from alebrije.train.plan import Plan
 
 VIDEO_SIZE = 64  # the same for videos and views
 DEFAULT_SIZE = 128  # pixels a side of the images that probe a model of unknown input size; worlds render this size too
-MOST_SLOTS = 16  # more are tokens, not objects; analogy cannot match them in reasonable time and uses their mean
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # weight dtypes that images are converted to
 
 
@@ -52,6 +52,7 @@ class Encoder:
 
     `name` is shown in tables and identifies what the fingerprint cannot see. `spec` is the text that named the model,
     `plan` the plan of a model that was trained here, `layer` the submodule whose output replaces the model's,
+    `pool` what its codes are if it returns tokens (the class token, their mean, or all of them as slots),
     `remake` a function that makes the model again with random weights of a seed. With `tf32`, matrix products on a GPU
     round their inputs to TF32, as torch's convolutions do there; otherwise the settings of torch decide.
 
@@ -72,6 +73,7 @@ class Encoder:
         device: str | torch.device | None = None,
         batch: int = 64,
         layer: str | None = None,
+        pool: Pool | None = None,
         plan: Plan | None = None,
         remake: Callable[[int], Any] | None = None,
         tf32: bool = False,
@@ -86,6 +88,9 @@ class Encoder:
         self.preprocessing = preprocessing or Preprocessing()
         self.batch = whole_number("batch", batch, least=1)
         self.layer = layer
+        if pool not in (None, *POOLS):
+            raise InputError(f"pool must be {', '.join(POOLS[:-1])} or {POOLS[-1]}, not {pool!r}")
+        self.pool = pool
         self.plan = plan
         self.remake = remake
         self.tf32 = tf32
@@ -96,6 +101,7 @@ class Encoder:
         self._given_name = name
         self._hooked = None if layer is None else self._submodule(layer)
         self._sample: Encoding | None = None
+        self._token_shape: tuple[int, ...] | None = None
         self._is_random = False  # whether it has used random numbers
         self._drew = False  # whether it did in its last run
 
@@ -111,6 +117,17 @@ class Encoder:
         """Return only vectors or slots; masks of many images would fill the memory."""
         batches = self._batches(images, {"boxes": boxes, "cameras": cameras})
         return torch.cat([self._encode(part, seed, given).codes for part, given in batches])
+
+    def tokens(self, images: Tensor, *, seed: int = 0) -> Tokens | None:
+        """The tokens of images, a vector for each patch, on the device of the model; None if it returns none."""
+        runs = (self._run_seeded(part, seed, given) for part, given in self._batches(images, {}))
+        parts = [read_tokens(output, prepared) for prepared, output in runs]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        if len(shapes := {part.grid.shape[1:] for part in known}) > 1:
+            raise InputError(f"{self.name} returned tokens of different shapes: {sorted(map(list, shapes))}")
+        return Tokens(torch.cat([part.grid for part in known]), torch.cat([part.leading for part in known]))
 
     def prepare(self, images: Tensor) -> Tensor:
         """Preprocess images and convert them to the device and dtype of the weights."""
@@ -161,8 +178,9 @@ class Encoder:
 
         An InputError if that is no code, or has no values that can be used.
         """
+        pool = self.pool
         try:
-            encoding, description = read_output(output, prepared)
+            encoding, description = read_output(output, prepared) if pool is None else pooled(pool, output, prepared)
         except RuntimeError as error:  # of an unusual kind of tensor
             raise InputError(f"the output of the model cannot be read as codes: {first_line(error)}") from error
         for name, part in encoding.parts().items():
@@ -181,7 +199,8 @@ class Encoder:
 
         It is computed on every access, because the weights may have been trained further.
         """
-        return self.contents.fingerprint(self.preprocessing, self.layer, name=self._given_name)
+        pool = () if self.pool is None else (f"pool={self.pool}",)  # older fingerprints lack it
+        return self.contents.fingerprint(self.preprocessing, self.layer, *pool, name=self._given_name)
 
     @property
     def parameters(self) -> int:
@@ -204,14 +223,27 @@ class Encoder:
         if isinstance(self.model, Embeddings):
             return next(iter(self.model.stored.values()))
         if self._sample is None:
-            size = self.preprocessing.size or (DEFAULT_SIZE if self.takes == "images" else VIDEO_SIZE)
-            frames = () if self.takes == "images" else (PROBED[self.takes],)
-            noise = torch.rand(2, *frames, 3, size, size, generator=torch.Generator().manual_seed(0))
+            noise = self._noise()
             self._sample = _concatenate([self._encode(noise, 0, self.stand_ins(noise))])
         return self._sample
 
+    @property
+    def token_shape(self) -> tuple[int, ...]:
+        """The shape [D, h, w] of its tokens; empty without tokens or with masks. Found by encoding noise, once."""
+        if self._token_shape is None:
+            own = self.plan is None and self.takes == "images" and not isinstance(self.model, Embeddings)
+            tokens = self.tokens(self._noise()) if own else None
+            self._token_shape = () if tokens is None else tuple(tokens.grid.shape[1:])
+        return self._token_shape
+
     def __repr__(self) -> str:
         return f"<Encoder {self.name}, images {self.preprocessing}, on {self.device}>"
+
+    def _noise(self) -> Tensor:
+        """Two images, videos or scenes of noise."""
+        size = self.preprocessing.size or (DEFAULT_SIZE if self.takes == "images" else VIDEO_SIZE)
+        frames = () if self.takes == "images" else (PROBED[self.takes],)
+        return torch.rand(2, *frames, 3, size, size, generator=torch.Generator().manual_seed(0))
 
     def _batches(self, images: Tensor, conditions: Mapping[str, Any]) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
         check_kind(images, self.takes, self.name)

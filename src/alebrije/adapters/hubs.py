@@ -19,11 +19,12 @@ from alebrije.suggest import did_you_mean
 _TIMEOUT = 5  # seconds for the hub's first response
 
 
-def load_timm(name: str, *, pretrained: bool = True, seed: int = 0) -> tuple[nn.Module, Preprocessing]:
+def load_timm(name: str, *, pretrained: bool = True, seed: int = 0) -> tuple[Any, Preprocessing]:
     """Load a timm model without its classifier, and the size and normalisation that its weights were trained with.
 
-    The code is the pooled feature vector before the classifier (``num_classes=0``). Without `pretrained` the weights
-    are sampled with `seed` and nothing is downloaded. timm crops images after resizing; alebrije shows the whole scene.
+    The code is the pooled feature vector before the classifier (``num_classes=0``); the features before pooling are its
+    tokens. Without `pretrained` the weights are sampled with `seed` and nothing is downloaded. timm crops images after
+    resizing; alebrije shows the whole scene.
     """
     timm = _import_optional("timm", f"timm:{name}")
     with seeded(seed):
@@ -36,7 +37,9 @@ def load_timm(name: str, *, pretrained: bool = True, seed: int = 0) -> tuple[nn.
             raise InputError(f"timm:{name} could not be loaded: {first_line(error)}") from error
     config = timm.data.resolve_model_data_config(model)
     mean, std = (_per_channel(config[name]) for name in ("mean", "std"))
-    return model, Preprocessing(int(config["input_size"][-1]), mean, std)
+    whole = all(callable(getattr(model, name, None)) for name in ("forward_features", "forward_head"))
+    codes = partial(_timm_codes, model) if whole else model
+    return codes, Preprocessing(int(config["input_size"][-1]), mean, std)
 
 
 def load_hugging_face(
@@ -53,8 +56,10 @@ def load_hugging_face(
     hub_error = None if Path(name).is_dir() else _hub_error()
     if hub_error is not None:
         options["local_files_only"] = True  # earlier downloads still work
+    processor = None
     try:
-        processor = transformers.AutoImageProcessor.from_pretrained(name, **options)
+        if not Path(name).is_dir() or has_processor(Path(name)):
+            processor = transformers.AutoImageProcessor.from_pretrained(name, **options)
         if pretrained:
             model, loading_info = transformers.AutoModel.from_pretrained(
                 name, use_safetensors=True, output_loading_info=True, **options
@@ -70,7 +75,25 @@ def load_hugging_face(
         raise InputError(f"hf:{name} could not be loaded: {first_line(error)}") from error
     if required := [key for key in missing if "pooler" not in key]:
         raise InputError(f"hf:{name} lacks the weights {required[0]!r}, which would be random")
-    return partial(_image_codes, model, bool(missing)), _processor_preprocessing(processor)
+    codes = partial(_image_codes, model, bool(missing))
+    if processor is None:
+        side = getattr(model.config, "image_size", None)
+        return codes, Preprocessing(side if isinstance(side, int) else None)
+    return codes, _processor_preprocessing(processor)
+
+
+def has_processor(folder: Path) -> bool:
+    """Whether a folder says how images are prepared for its model."""
+    return any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
+
+
+def _timm_codes(model: Any, images: Tensor) -> Any:
+    """The pooled output of a timm model, and the features that it pools."""
+    features = model.forward_features(images)
+    codes = model.forward_head(features)
+    if isinstance(features, Tensor) and features.ndim == 4 and getattr(model, "output_fmt", "NCHW") == "NHWC":
+        features = features.permute(0, 3, 1, 2)
+    return {"vector": codes, "tokens": features} if isinstance(features, Tensor) else codes
 
 
 def _hub_error() -> str | None:
@@ -88,13 +111,30 @@ def _hub_error() -> str | None:
 
 
 def _image_codes(model: Any, pooler_is_random: bool, images: Tensor) -> Any:
-    """The pooled output of a transformers model."""
+    """The pooled output of a transformers model, and its tokens."""
     if hasattr(model, "get_image_features"):
-        return model.get_image_features(pixel_values=images)
+        return _features_and_tokens(model, images)
     output = model(pixel_values=images)
+    tokens = {"last_hidden_state": output.last_hidden_state}
     if pooler_is_random or getattr(output, "pooler_output", None) is None:
-        return {"last_hidden_state": output.last_hidden_state}
-    return {"pooler_output": output.pooler_output}
+        return tokens
+    return {"pooler_output": output.pooler_output, **tokens}
+
+
+def _features_and_tokens(model: Any, images: Tensor) -> Any:
+    """The features of a model of images and text, and the tokens of its image tower if it has one."""
+    tower, outputs = getattr(model, "vision_model", None), list[Any]()
+    if not isinstance(tower, nn.Module):
+        return model.get_image_features(pixel_values=images)
+    hook = tower.register_forward_hook(lambda *arguments: outputs.append(arguments[-1]))
+    try:
+        features = model.get_image_features(pixel_values=images)
+    finally:
+        hook.remove()
+    tokens = getattr(outputs[-1], "last_hidden_state", None) if outputs else None
+    if not isinstance(features, Tensor) or tokens is None:
+        return features
+    return {"image_embeds": features, "last_hidden_state": tokens}
 
 
 def _processor_preprocessing(processor: object) -> Preprocessing:

@@ -29,6 +29,7 @@ from alebrije.cli.score import Metrics, Score
 from alebrije.cli.show import Show
 from alebrije.cli.study import Study
 from alebrije.cli.train import Train
+from alebrije.cli.zoo import Zoo
 from alebrije.errors import DivergedError, InputError, plain
 
 _RESUMABLE = ("Make", "Train", "Eval", "Study")
@@ -40,6 +41,7 @@ _COMMANDS = (
     | Annotated[Show, tyro.conf.subcommand("show")]
     | Annotated[Models, tyro.conf.subcommand("models")]
     | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Zoo, tyro.conf.subcommand("zoo")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Eval, tyro.conf.subcommand("eval")]
     | Annotated[Study, tyro.conf.subcommand("study")]

@@ -94,6 +94,8 @@ class Compare:
     """Folders that `eval` or `study` filled; the others are compared with the first."""
     published: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Compare with the papers' tables, which come with alebrije."""
+    zoo: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Put the models of the zoo and the references beside yours; their results come with alebrije."""
     query: str | None = None
     """Conditions on rows, as in `results`."""
     format: Format = "text"
@@ -103,8 +105,9 @@ class Compare:
         """Print the comparison."""
         if not self.folders:
             raise InputError("nothing to compare; name at least one folder of results")
-        if len(self.folders) == 1 and not self.published:
+        if len(self.folders) == 1 and not (self.published or self.zoo):
             raise InputError(f"{self.folders[0]} cannot be compared alone; name another folder, or add --published")
+        from alebrije import zoo
         from alebrije.results import compare, latest_results, result_table
         from alebrije.studies.folder import open_results
 
@@ -112,7 +115,10 @@ class Compare:
         named = {str(folder): store for folder, store in zip(self.folders, stores, strict=True)}
         if len(named) < len(stores):
             raise InputError("a run cannot be compared with itself; name each folder once")
-        table = compare(named, self.published, self.query)
+        shipped = open_results(zoo.RESULTS).store if self.zoo else None
+        table = compare(named, self.published, self.query, shipped)
+        if self.zoo and not any(row.get("zoo") for row in table.rows):
+            _warn("The zoo was not examined in these settings; see `alebrije zoo`.")
         if len(named) > 1 and len(table) and not any(set(named) <= {*_filled(row)} for row in table.rows):
             _warn(f"{' and '.join(named)} have no value in common")
         compared = {(row["metric"], row.get("world"), row.get("corpus")) for row in table.rows if row.get("source")}

@@ -1,38 +1,80 @@
-"""`alebrije demo`: two models trained in a minute and three references, examined with all instruments."""
+"""`alebrije demo`: models of the zoo, or models trained in a minute, examined beside three references."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from alebrije import adapters, zoo
+from alebrije.demo.openings import openings
 from alebrije.evaluate import Report
-from alebrije.instruments import instruments
+from alebrije.instruments import get, instruments, sections_of
+from alebrije.report.opening import Opening
+from alebrije.report.page import write_page
 from alebrije.studies.commands import note_command
 from alebrije.studies.folder import ResultFolder
-from alebrije.studies.jobs import Progress, Workers
-from alebrije.studies.model import Model, TrainedModel
+from alebrije.studies.jobs import Progress, RunSummary, Workers
+from alebrije.studies.model import LoadedModel, Model, TrainedModel
 from alebrije.studies.references import Noise, Oracle, Pixels
 from alebrije.studies.request import Request
-from alebrije.studies.run import plan_study, run_studies
+from alebrije.studies.run import PlannedStudy, plan_study, run_studies
 from alebrije.studies.stages import Activity
 from alebrije.train.plan import plan
+
+CHOSEN: Mapping[str, str] = {"grouping": "slot-attention", "neurons": "annealed-vae", "imagination": "i2i-vit"}
+_WORLDS = {"grouping": ("clevr6",), "neurons": ("dsprites",)}  # that the chosen models were trained on
+
+
+@dataclass(frozen=True)
+class DemoReport(Report):
+    """The report of the demo; its page begins with what the models of the zoo can do."""
+
+    @cached_property
+    def openings(self) -> list[Opening]:
+        """What each chosen model can do, and where it fails."""
+        return openings(self.requested, CHOSEN)
+
+    def save(self, path: str | Path, *, published: bool = True) -> Path:
+        """Write the page, one HTML file, and return its path."""
+        return write_page(self.findings, sections_of(self.findings), path, self.openings)
 
 
 def run_demo(
     out: str | Path, *, workers: int = 1, progress: Progress | None = None, activity: Activity | None = None
-) -> Report:
-    """Train and examine the models of the demo. The same call computes only what is missing."""
+) -> DemoReport:
+    """Examine one model of the zoo with each instrument, beside references. Only what is missing is computed."""
     folder = ResultFolder(out)
-    request = Request(size="tiny", loaded=demo_models(folder), only_loaded=True)
+    requests = {
+        name: Request("tiny", loaded=zoo_models(name), worlds=_WORLDS.get(name, ()), only_loaded=True)
+        for name in CHOSEN
+    }
+    planned = [plan_study(get(name), folder, request) for name, request in requests.items()]
+    summary = _run(planned, "alebrije demo", folder, Workers(workers, progress=progress, activity=activity))
+    return DemoReport("the demo", folder, _keys(planned), summary)
+
+
+def run_trained_demo(
+    out: str | Path, *, workers: int = 1, progress: Progress | None = None, activity: Activity | None = None
+) -> Report:
+    """Train two models for some seconds and examine them with all instruments, beside references."""
+    folder = ResultFolder(out)
+    request = Request(size="tiny", loaded=trained_models(folder), only_loaded=True)
     planned = [plan_study(instrument, folder, request) for instrument in instruments().values()]
-    summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
-    for study in planned:
-        note_command(folder, study.study.name, "alebrije demo")
-    keys = frozenset[str]().union(*(study.all_keys for study in planned))
-    return Report("the demo", folder, keys, summary)
+    summary = _run(planned, "alebrije demo --train", folder, Workers(workers, progress=progress, activity=activity))
+    return Report("the demo", folder, _keys(planned), summary)
 
 
-def demo_models(folder: ResultFolder) -> tuple[Model, ...]:
-    """The five models. Each trained model knows one world and is new to the others."""
+def zoo_models(instrument: str) -> tuple[Model, ...]:
+    """The model of the zoo chosen for an instrument, if the zoo has it, and the references."""
+    name = CHOSEN[instrument]
+    chosen = [LoadedModel(adapters.load(f"zoo:{name}"))] if name in zoo.names() else []
+    return *chosen, Oracle(), Pixels(), Noise()
+
+
+def trained_models(folder: ResultFolder) -> tuple[Model, ...]:
+    """Two models and the references. Each trained model knows one world and is new to the others."""
     return (
         Oracle(),
         TrainedModel(plan("beta-vae", preset_name="tiny"), folder, more={"trained_on": "dsprites"}),
@@ -40,3 +82,15 @@ def demo_models(folder: ResultFolder) -> tuple[Model, ...]:
         Pixels(),
         Noise(),
     )
+
+
+def _run(planned: Sequence[PlannedStudy], command: str, folder: ResultFolder, workers: Workers) -> RunSummary:
+    """Compute what is missing, and note the command that did."""
+    summary = run_studies(planned, folder, workers)
+    for study in planned:
+        note_command(folder, study.study.name, command)
+    return summary
+
+
+def _keys(planned: Sequence[PlannedStudy]) -> frozenset[str]:
+    return frozenset[str]().union(*(study.all_keys for study in planned))

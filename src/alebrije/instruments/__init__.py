@@ -53,6 +53,7 @@ def sections_of(findings: Findings) -> list[Section]:
 def _section(instrument: Instrument, findings: Findings) -> Section:
     """The section of an instrument, completed from its record."""
     from alebrije.report.yardsticks import yardsticks_table
+    from alebrije.report.zoo_table import zoo_table
 
     made = instrument.section(findings)
     own = {model: findings.of(instrument.name, model) for model in findings.models}
@@ -65,7 +66,7 @@ def _section(instrument: Instrument, findings: Findings) -> Section:
         title=instrument.title,
         question=instrument.question,
         verdicts=_verdicts(instrument, findings),
-        front=[*beside, *made.front],
+        front=[*beside, *zoo_table(findings, instrument.name, instrument.decisive, instrument.score), *made.front],
         rule=instrument.rule,
         commands=findings.commands_of(instrument.name),
     )

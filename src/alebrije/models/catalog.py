@@ -45,14 +45,20 @@ class ModelRecord:
         """Setting -> default value."""
         return {name: setting.default for name, setting in inspect.signature(self.model_class).parameters.items()}
 
+    @property
+    def free_slots(self) -> bool:
+        """Whether it accepts another number of slots, as `slots`, than it was trained with."""
+        return "slots" in inspect.signature(self.model_class.forward).parameters
+
     def setting_types(self) -> dict[str, Any]:
         """Setting -> type of its value."""
         return {name: hint for name, hint in get_type_hints(self.model_class.__init__).items() if name != "return"}
 
     def parameter_count(self, **settings: Any) -> int:
         """The number of trained parameters; none of them is allocated."""
+        model_class = self.model_class  # imported first: modules may hold tensors
         with torch.device("meta"):
-            return sum(weight.numel() for weight in self.model_class(**settings).parameters() if weight.requires_grad)
+            return sum(weight.numel() for weight in model_class(**settings).parameters() if weight.requires_grad)
 
 
 RENAMED = {"oracle": "svib-oracle"}  # old name -> name; a study calls the reference `oracle`
@@ -82,6 +88,23 @@ _MODELS = {
             has_slots=True,
         ),
         ModelRecord("bo-qsa", "BO-QSA", "slot_attention:BoQsaAutoencoder", "images", "Jia et al. 2023", has_slots=True),
+        ModelRecord(
+            "slot-attention-nvs",
+            "Slot Attention for novel views",
+            "novel_view:SlotAttentionNvs",
+            "views",
+            "Zimmermann et al. 2023",
+            has_slots=True,
+        ),
+        ModelRecord(
+            "bo-qsa-nvs",
+            "BO-QSA for novel views",
+            "novel_view:BoQsaNvs",
+            "views",
+            "Zimmermann et al. 2023",
+            has_slots=True,
+        ),
+        ModelRecord("osrt", "OSRT", "osrt:OSRT", "views", "Sajjadi et al. 2022", has_slots=True),
         ModelRecord("iodine", "IODINE", "iodine:IODINE", "images", "Greff et al. 2019", has_slots=True),
         ModelRecord("savi", "SAVi", "savi:SAVi", "videos", _SAVI, has_slots=True),
         ModelRecord("savi-boxes", "SAVi with boxes", "savi:SAViBoxes", "videos", _SAVI, has_slots=True),

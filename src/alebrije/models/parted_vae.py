@@ -180,7 +180,9 @@ class PartedVAESS(PartedVAE):
 
     The labelled images, `labelled` of them chosen at random, are learned in passes of their own, with an optimizer of
     their own: all of them before every epoch ("epoch", as Mahon et al. 2024), or one batch before every step ("step",
-    as the release, which has 10,000). `labels` names the factor; its values are the classes.
+    as the release, which has 10,000). `labels` names the factor; its values are the classes. `balance` names factors,
+    in bins if wished, whose every combination is equally often among the labelled images: the release has
+    ``balance="shape,scale,orientation/2,position x/2,position y/2"``.
 
     >>> PartedVAESS(counts=(4,)).classes
     4
@@ -202,6 +204,7 @@ class PartedVAESS(PartedVAE):
         counts: tuple[int, ...] = (3,),
         labelled: int = 3_000,
         passes: Literal["epoch", "step"] = "epoch",
+        balance: str = "",
     ) -> None:
         if passes not in ("epoch", "step"):
             raise InputError(f"passes must be epoch or step, not {passes!r}")
@@ -220,7 +223,7 @@ class PartedVAESS(PartedVAE):
             u_capacity=u_capacity,
             anneal=anneal,
         )
-        self.labelled, self.passes = labelled, passes
+        self.labelled, self.passes, self.balance = labelled, passes, balance
 
     def labelled_loss(self, batch: Batch) -> Tensor:
         """Return the cross-entropy of the classes of labelled images."""

@@ -27,7 +27,12 @@ from alebrije.render.unwrapping import GROUND_TILE, GROUND_U, ROUND, SLANT, arou
 from alebrije.render.vectors import dot, length
 
 _FORMS = ("ball", "box", "tube", "solid", "field", "cone", "ring", "block")  # in the order of `cpu.rays`
-_WAYS = {"cube": unwrapping.CUBE, "monkey": unwrapping.MONKEY, "icosahedron": unwrapping.ICOSAHEDRON}
+_WAYS = {
+    "cube": unwrapping.CUBE,
+    "block": unwrapping.CUBE,
+    "monkey": unwrapping.MONKEY,
+    "icosahedron": unwrapping.ICOSAHEDRON,
+}
 
 
 def _arrays(*tensors: Tensor) -> list[Array]:

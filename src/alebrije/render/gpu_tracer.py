@@ -64,7 +64,7 @@ def shape_table(device: torch.device, names: tuple[str, ...]) -> tuple[Tensor, T
             kind, numbers, faces = kind, (*numbers[:2], offset), torch.tensor(numbers[2:], dtype=torch.float32)
             parts.append(faces.view(torch.int64))
         numbers = (*numbers, *[0.0] * (9 - len(numbers)))
-        wrap = WRAPS.index(shape.name) if shape.name in WRAPS else 0
+        wrap = WRAPS.index("cube" if shape.name == "block" else shape.name)
         rows.append([KINDS.index(kind), shape.middle, shape.normal_step, *numbers, wrap])
     return torch.cat(parts).to(device), torch.tensor(rows, dtype=torch.float32, device=device)
 

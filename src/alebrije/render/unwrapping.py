@@ -143,6 +143,7 @@ ROUND: dict[str, Callable[[Tensor], Tensor]] = {  # v of the shapes that are unw
 _UNWRAPPINGS: dict[str, Callable[[Tensor, Tensor], Unwrapped]] = {
     **{shape: partial(_cylindrical, shape) for shape in ROUND},
     "cube": _cube,
+    "block": _cube,
     "monkey": _monkey,
     "icosahedron": _icosahedron,
     "ground": _ground,

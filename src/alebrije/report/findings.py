@@ -16,10 +16,11 @@ from alebrije.results.estimates import mean_over_seeds
 from alebrije.results.formats import visible
 from alebrije.results.merge import without_superseded_failures
 from alebrije.results.published import Published
+from alebrije.results.scores import ARRAYS
 from alebrije.studies.commands import derived_command, noted_commands
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import trained_on
-from alebrije.studies.references import REFERENCES
+from alebrije.studies.references import ALL_REFERENCES
 from alebrije.studies.untrained import architecture, kind_of_twin
 
 Labels = Mapping[str, Any]
@@ -44,6 +45,12 @@ class Finding:
     def metrics(self) -> tuple[str, ...]:
         """The names of its values, in the order in which they were computed."""
         return tuple(dict.fromkeys(name for result in self.results for name in result.values))
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the model is a file of arrays."""
+        model = self.results[0].cell.inputs.get("subject")
+        return isinstance(model, Mapping) and ARRAYS in model
 
     @property
     def trained_on(self) -> str:
@@ -287,4 +294,4 @@ def _order(finding: Finding) -> tuple[Any, ...]:
 def _rank(model: Any) -> tuple[int, str]:
     """Models by name, then references in their own order."""
     name = str(model)
-    return (1 + list(REFERENCES).index(name), "") if name in REFERENCES else (0, name.lower())
+    return (1 + list(ALL_REFERENCES).index(name), "") if name in ALL_REFERENCES else (0, name.lower())

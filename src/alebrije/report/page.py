@@ -16,12 +16,13 @@ from alebrije import __version__
 from alebrije.atomic import explain_write_errors, write_atomically
 from alebrije.report.charts import as_inline_svg, as_pdf, as_svg_file, laid_out
 from alebrije.report.findings import Findings
+from alebrije.report.opening import Opening
 from alebrije.report.parts import Chart, Gallery, Section, short
 from alebrije.report.verdict import CHANCE_RULE, NO_BREAK, SIGNS, Verdict, listed
 from alebrije.report.yardsticks import YARDSTICK_RULE
 from alebrije.results import Result, ResultTable
 from alebrije.results.formats import visible
-from alebrije.studies.references import REFERENCES
+from alebrije.studies.references import ALL_REFERENCES
 
 _UNKNOWN = "training data unknown to alebrije"
 _INDENT = " " * 17  # of the text of a verdict in a terminal
@@ -69,10 +70,12 @@ class JudgedBy:
     tested_on: str
 
 
-def write_page(findings: Findings, sections: Sequence[Section], out: str | Path) -> Path:
-    """Write the report as one HTML file and return its path."""
+def write_page(
+    findings: Findings, sections: Sequence[Section], out: str | Path, openings: Sequence[Opening] = ()
+) -> Path:
+    """Write the report as one HTML file and return its path. It begins with the openings, if there are any."""
     path = Path(out)
-    text = page_html(findings, sections)
+    text = page_html(findings, sections, openings)
     with explain_write_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
@@ -130,7 +133,7 @@ def figures_of(sections: Sequence[Section]) -> dict[str, Chart | Gallery]:
     return named
 
 
-def page_html(findings: Findings, sections: Sequence[Section]) -> str:
+def page_html(findings: Findings, sections: Sequence[Section], openings: Sequence[Opening] = ()) -> str:
     """The page as HTML. Everything from results is escaped; nothing is fetched."""
     environment = Environment(
         loader=PackageLoader("alebrije.report"),
@@ -146,6 +149,7 @@ def page_html(findings: Findings, sections: Sequence[Section]) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         head=_head(findings),
+        openings=openings,
         judged=judged(findings, sections),
         instruments=[(section.name, section.title) for section in sections if section.verdicts],
         sections=sections,
@@ -176,7 +180,7 @@ def _source(environment: Environment, name: str) -> str:
 
 
 def _head(findings: Findings) -> Head:
-    models = [name for name in findings.models if name not in REFERENCES] or list(findings.models)
+    models = [name for name in findings.models if name not in ALL_REFERENCES] or list(findings.models)
     shown = [short(name, 40) for name in models[:3]]
     names = listed([*shown, f"{len(models) - 3} more"] if len(models) > 3 else shown)
     sizes, worlds = findings.label_values("size"), findings.label_values("world")
@@ -275,8 +279,10 @@ def judged(findings: Findings, sections: Sequence[Section]) -> list[Judged]:
 def _about(findings: Findings, model: str) -> str:
     """What a reference is, or what a model was trained on."""
     own = [finding for finding in findings.all if finding.model == model]
-    if str(own[0].get("model") if own else model) in REFERENCES:
-        return f"reference: {REFERENCES[str(own[0].get('model') if own else model)]}"
+    if str(own[0].get("model") if own else model) in ALL_REFERENCES:
+        return f"reference: {ALL_REFERENCES[str(own[0].get('model') if own else model)]}"
+    if own and own[0].is_file:
+        return "arrays in a file"
     trained = list(dict.fromkeys(finding.trained_on for finding in own if finding.trained_on))
     return f"trained on {listed(trained[:3])}{' and others' if len(trained) > 3 else ''}" if trained else _UNKNOWN
 

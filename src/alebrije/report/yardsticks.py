@@ -16,17 +16,21 @@ from alebrije.report.verdict import Verdict, rounded, signed
 from alebrije.results import Estimate
 from alebrije.results.estimates import t_quantile
 from alebrije.results.formats import visible
-from alebrije.studies.references import REFERENCES
+from alebrije.studies.references import POSITIONS, REFERENCES
 from alebrije.studies.untrained import PROJECTION, kind_of_twin
 
 TWIN, PIXELS = "its untrained twin", "pixels"
+_PIXELS = (PIXELS, POSITIONS)
+NONE = "no yardstick"  # of scores of a file
 YARDSTICK_RULE = (
     "A model is better than a yardstick if the 95 % interval of the difference lies above 0 and the difference is "
     f"larger than {THRESHOLDS['margin'].value:g}, or than half of what the yardstick lacks to 1 if that is less. "
     f"Clearly better: at least {THRESHOLDS['clear margin'].value:g}, or half of what it lacks. The interval covers the "
     "cases of both and, for the twin, a new draw of its weights (Student's t over its seeds)."
 )
-_SHARED = ("size", "world", "corpus", "rule", "alpha", "pixels", "variant", "train_slots", "test_slots", "initial")
+_SHARED = (
+    "size", "world", "corpus", "rule", "alpha", "pixels", "variant", "train_slots", "test_slots", "initial", "clusters",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,23 +88,30 @@ class Lacking:
 def compare_with_yardsticks(findings: Findings, decisive: Sequence[Finding], metric: str) -> list[Comparison | Lacking]:
     """A model beside its untrained twin and beside pixels, by the mean of a value over its decisive findings.
 
-    References have no twin, and pixels no yardstick.
+    References have no twin, and pixels no yardstick. Clustered tokens are also compared with pixels that are clustered
+    with their positions.
     """
     own = [finding for finding in decisive if finding.known(metric)]
     name = str(own[0].get("model")) if own else ""
-    if not own or name == PIXELS:
+    if not own or name in _PIXELS:
         return []
-    pixels = [one for one in findings.of(own[0].study) if one.get("model") == PIXELS]
+    if own[0].is_file:
+        return [Lacking(NONE, "a file of arrays has neither a network nor images")]
     beside = [] if name in REFERENCES else [_beside(own, findings.twins_of, TWIN, metric)]
-    return [*beside, _beside(own, lambda finding: pixels, PIXELS, metric)]
+    names = _PIXELS if any(finding.get("clusters") for finding in own) else (PIXELS,)
+    found = {each: [one for one in findings.of(own[0].study) if one.get("model") == each] for each in names}
+    return [*beside, *(_beside(own, _always(candidates), each, metric) for each, candidates in found.items())]
 
 
 def judge_beside(verdict: Verdict, comparisons: Sequence[Comparison | Lacking], model: str) -> Verdict:
     """The verdict of an instrument, lowered if the model is no better, or not clearly better, than a yardstick."""
-    if model == PIXELS and verdict.mark in ("good", "partly", "unclear", "chance"):
+    if model in _PIXELS and verdict.mark in ("good", "partly", "unclear", "chance"):
         return replace(verdict, mark="yardstick", text=f"{verdict.text} Other models are compared with it.")
     if verdict.mark not in ("good", "partly"):
         return verdict
+    if any(one.yardstick == NONE for one in comparisons):
+        text = f"{verdict.text} It was compared with no yardstick: a file of arrays has neither a network nor images."
+        return replace(verdict, mark="partly", text=text)
     found = [one for one in comparisons if isinstance(one, Comparison)]
     beside = f" Beside it: {'; '.join(one.words for one in found)}." if found else ""
     lacking = [one for one in comparisons if isinstance(one, Lacking)]
@@ -126,7 +137,7 @@ def yardsticks_table(findings: Findings, metric: str, decisive: Mapping[str, Seq
     for model, own in decisive.items():
         score = mean_known(own, metric)
         name = Entry(visible(model), visible(model).lower())
-        for one in compare_with_yardsticks(findings, own, metric) if score is not None else ():
+        for one in compare_with_yardsticks(findings, own, metric) if score is not None and not own[0].is_file else ():
             assert score is not None
             rows.append((name, _score_entry(score), Entry(one.yardstick, one.yardstick), *_beside_entries(one)))
     if not rows:
@@ -178,6 +189,11 @@ def _beside(
     difference = Estimate(gap) if certain else Estimate(gap, low=gap - half, high=gap + half)
     kind = kind_of_twin(known[0][1].results[0].cell) or ""
     return Comparison(name, replace(theirs, value=mean), difference, kind, len(by_seed))
+
+
+def _always(found: Sequence[Finding]) -> Callable[[Finding], Sequence[Finding]]:
+    """The same candidates for every finding."""
+    return lambda finding: found
 
 
 def _matching(finding: Finding, candidates: Sequence[Finding]) -> Finding | None:

@@ -15,7 +15,7 @@ from alebrije.results.published import Published, published_for, published_model
 from alebrije.results.store import Store
 from alebrije.results.tables import SEED, ResultTable, result_table
 
-PUBLISHED = "published"
+PUBLISHED, ZOO = "published", "zoo"
 _SETTING = ("world", "corpus", "rule", "alpha", "setting", "feature")  # labels of what a model is examined on
 _PROTOCOL = ("variant", "train_set")  # labels that tell a paper's rows of one model apart
 SIZE = "size"  # the label of a study's size; only "paper" matches the published setting
@@ -25,6 +25,7 @@ def compare(
     stores: Mapping[str, Store | str | Path] | Sequence[Store | str | Path],
     published: bool = False,
     query: str | None = None,
+    zoo: Store | str | Path | None = None,
 ) -> ResultTable:
     """A table with one row per metric and set of labels, averaged over seeds, and one column per run.
 
@@ -32,11 +33,15 @@ def compare(
     labels. A model without such a number stays, and the papers' models in the same setting follow, with the differences
     of the protocol among their `notes`.
 
+    `zoo` is a folder of further models: those examined in the same settings follow each run, in a column of their own.
+
     `within` says whether the 95 % interval of the difference (Welch's t over seeds) includes zero; it is empty
     if neither side has a spread. If several published numbers match, `source` lists them and none is chosen.
     """
     means = {name: _means(store, query) for name, store in _named_stores(stores).items()}
-    labels = tuple(dict.fromkeys(name for run in means.values() for name in run.columns if name != "value"))
+    shipped = ResultTable((), ()) if zoo is None else _means(_as_store(zoo), query)
+    every = (*means.values(), shipped)
+    labels = tuple(dict.fromkeys(name for run in every for name in run.columns if name != "value"))
     runs = {f"{name} (run)" if name in labels else name: run for name, run in means.items()}
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, run in runs.items():
@@ -46,6 +51,9 @@ def compare(
             line[name] = row["value"]
     first, *others = runs
     columns = [*labels, *runs]
+    if zoo is not None:
+        rows = _with_zoo(rows, shipped, labels)
+        columns.append(ZOO)
     for other in others:
         columns += _differences(rows.values(), other, first)
     if published:
@@ -65,6 +73,25 @@ def compare(
             columns += _differences(rows.values(), name, PUBLISHED)
         columns += ["source", "notes"]
     return ResultTable(tuple(columns), tuple(rows.values()))
+
+
+def _with_zoo(
+    rows: Mapping[tuple[Any, ...], dict[str, Any]], theirs: ResultTable, labels: Sequence[str]
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The rows, each setting followed by the models of the zoo that were examined in it."""
+    settings: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, Any]]] = {}
+    for key, row in rows.items():
+        settings.setdefault(_setting(row), {})[key] = row
+    models = {row.get("model") for row in rows.values()}
+    for number, line in enumerate(theirs.rows):
+        if line.get("model") not in models and (beside := settings.get(_setting(line))) is not None:
+            beside[ZOO, number] = {**{label: line.get(label) for label in labels}, ZOO: line["value"]}
+    return {key: row for beside in settings.values() for key, row in beside.items()}
+
+
+def _setting(row: Row) -> tuple[Any, ...]:
+    """What was measured on what, but not of which model."""
+    return tuple(row.get(name) for name in ("study", "metric", SIZE, *_SETTING))
 
 
 def _named_stores(stores: Mapping[str, Store | str | Path] | Sequence[Store | str | Path]) -> dict[str, Store]:
@@ -91,7 +118,7 @@ def _without_reserved(stores: dict[str, Store]) -> dict[str, Store]:
     if not stores:
         raise InputError("nothing to compare; name at least one folder of results")
     return {
-        f"{name} (run)" if name in (*RESERVED, PUBLISHED, "source", "notes") else name: store
+        f"{name} (run)" if name in (*RESERVED, PUBLISHED, ZOO, "source", "notes") else name: store
         for name, store in stores.items()
     }
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from alebrije import adapters
 from alebrije.adapters import Encoder
+from alebrije.adapters.tokens import Tokens
 from alebrije.encoding import Encoding, Shows
 from alebrije.metrics import labels_from_masks
 from alebrije.results.cells import Label
@@ -108,6 +109,10 @@ class LoadedModel:
     def group(self, view: View) -> Tensor | None:
         """The slot with the largest mask at each pixel."""
         return groups_from_masks(self.encode(view), view)
+
+    def tokens(self, view: View) -> Tokens | None:
+        """The tokens of the images, if the model returns some."""
+        return self.encoder.tokens(view.images)
 
     def decode(self, codes: Tensor) -> Tensor | None:
         """The output of the model's `decode`, if it has one."""
@@ -229,11 +234,19 @@ def plan_of(model: Model) -> Plan | None:
     return plan if isinstance(plan, Plan) else None
 
 
+def encoding_device(model: Model) -> torch.device:
+    """Where a model encodes images; the CPU for references."""
+    if isinstance(model, LoadedModel):
+        return model.encoder.device
+    return torch.device(getattr(model, "device", "cpu"))
+
+
 def takes_of(model: Model) -> Shows | None:
     """What a model takes: images, videos or views; None for references, which take all of them."""
-    if isinstance(model, LoadedModel):
-        return model.encoder.takes
-    plan = plan_of(model)
+    of = getattr(model, "of", model)  # a twin takes what its model takes
+    if isinstance(of, LoadedModel):
+        return of.encoder.takes
+    plan = plan_of(of)
     return None if plan is None else plan.record.takes
 
 

@@ -23,10 +23,11 @@ from alebrije.seeding import seeded
 from alebrije.suggest import did_you_mean
 from alebrije.train.image_files import FileImages, ImageFile, is_image_file
 from alebrije.train.labelled_pass import LabelledSet
-from alebrije.train.labels import LabelledImages, Labels
+from alebrije.train.labels import CHOICES, LabelledImages, Labels, balanced_rows
 from alebrije.train.options import PreloadProgress
 from alebrije.train.preloading import FOLDER, Store, preload
-from alebrije.train.presets import ALL, Preset, preset
+from alebrije.train.preset import ALL, Preset
+from alebrije.train.presets import preset
 from alebrije.train.process_group import ProcessGroup, process_count
 from alebrije.train.recipe import PLATEAU, Recipe
 from alebrije.train.scene_sets import (
@@ -44,6 +45,7 @@ from alebrije.train.scene_sets import (
 )
 from alebrije.train.settings import parse_setting
 from alebrije.train.sources import PreloadedSource, Source, StreamedSource
+from alebrije.train.view_sets import EachView, Views, views_of
 from alebrije.worlds import Task, World, task
 from alebrije.worlds import get as get_world
 from alebrije.worlds import names as world_names
@@ -102,6 +104,16 @@ class Plan:
             raise InputError(f"{self.record.title} learns from labels of one object, as in dsprites, rooms and arm")
         return Labels.parse(text, data.vocabulary.names, data.vocabulary.counts)
 
+    @property
+    def strata(self) -> Labels | None:
+        """The factors whose combinations are equally often among the few labelled images, if a setting names them."""
+        data, text = self.world_or_task(), self.settings.get("balance")
+        if not text:
+            return None
+        if not isinstance(data, World):
+            raise InputError(f"balance chooses among images of a world, not of {self.world}")
+        return Labels.parse(text, data.vocabulary.names, data.vocabulary.counts, "balance")
+
     def world_or_task(self) -> World | Task | ImageFile:
         """Return the task if the plan has a rule, else the world or the file."""
         if self.rule is None:
@@ -124,6 +136,9 @@ class Plan:
             window, flow = self.settings["frames"], self.settings["target"] == "flow"
             return Videos(data, self.size, self.seed, part != "train", window=window, flow=flow)
         labels = self.labels
+        if isinstance(data, World) and data.shows == "views":
+            view_set = Views if self.record.takes == "views" else EachView
+            return view_set(data, self.size, self.seed, part != "train")
         if isinstance(data, ImageFile):
             return FileImages(data, self.size, self.seed, self.images, part != "train", labels)
         world_set = AllImages if part == "train" and self.images == self.distinct_images else Images
@@ -156,7 +171,10 @@ class Plan:
         count, batch, total = self.settings["labelled"], self.recipe.batch, self.images or self.distinct_images
         if self.settings["passes"] == "epoch" and not total:
             raise InputError("passes=epoch needs a number of images: use --images, or --set passes=step")
-        if isinstance(source, PreloadedSource):
+        if self.strata is not None:
+            scenes = self.scene_set().scenes(0, self.images or CHOICES * count)
+            items = self.scene_set().render(scenes[balanced_rows(self.strata, scenes, count, self.seed)], device)
+        elif isinstance(source, PreloadedSource):
             items = source.some(count)
         else:
             items = self.scene_set().render(self.scene_set().scenes(0, count), device)
@@ -222,6 +240,7 @@ class Plan:
         key = repr((self.model, self.settings, self.recipe, self.size, self.world, self.rule, process_count()))
         if key in _DRY_RUNS:
             return
+        assert self.record.model_class  # imported first: modules may hold tensors
         group = ProcessGroup(torch.device("cpu"), size=process_count())
         shapes = self._batch_shapes(group.size)
         with FakeTensorMode(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -237,6 +256,7 @@ class Plan:
             except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
                 fault = str(error).partition("\n")[0]
                 raise InputError(f"{self.record.title} cannot train with these settings: {fault}") from error
+        assert self.strata is None or self.strata.counts
         _DRY_RUNS.add(key)
 
     def seconds_per_step(self) -> float:
@@ -267,6 +287,9 @@ class Plan:
             frames, objects = self.settings["frames"], data.sample(1).objects  # type: ignore[union-attr]
             videos = (share, frames, 3, self.size, self.size)
             return {"images": videos, "flow": videos, "boxes": (share, frames, objects, 4)}
+        if self.record.takes == "views":
+            views = views_of(self.world)
+            images = {"images": (share, views, 3, self.size, self.size), "cameras": (share, views, 3)}
         labels = self.labels
         more = {} if labels is None else {"labels": (share, len(labels.counts))}
         return images | {name: (share, *tensor.shape[1:]) for name, tensor in known.items()} | more
@@ -355,18 +378,18 @@ def plan(
 
 
 def _check_data(record: ModelRecord, data: World | ImageFile, rule: str | None, images: int | None) -> None:
-    """Raise an InputError unless a model can learn from a world or file."""
+    """Raise an InputError unless a model can learn from a world or file; views are images, too."""
+    shows = data.shows if isinstance(data, World) and rule is None else "images"
     if record.takes == "images":
-        if isinstance(data, World):
+        if isinstance(data, World) and (shows, record.learns_from) != ("views", "images"):
             data.require_images(record.title)
         return
-    if rule is not None or isinstance(data, ImageFile) or data.shows != record.takes:
+    if shows != record.takes:
         fitting = ", ".join(name for name in world_names() if get_world(name).shows == record.takes)
-        shown = "images" if rule is not None or isinstance(data, ImageFile) else data.shows
         what = data.name if rule is None else f"{data.name}/{rule}"
-        raise InputError(f"{record.title} learns from {record.takes}, and {what} has {shown}; choose from {fitting}")
-    if images == 0:
-        raise InputError(f"{record.title} learns from {record.takes} rendered beforehand, so images must not be 0")
+        raise InputError(f"{record.title} learns from {record.takes}, and {what} has {shows}; choose from {fitting}")
+    if images == 0 and shows == "videos":
+        raise InputError(f"{record.title} learns from videos rendered beforehand, so images must not be 0")
 
 
 def _sorted_settings(record: ModelRecord, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -7,6 +7,7 @@ device, so losses are summed there and read every `log_every` steps.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,4 +147,20 @@ class TrainStep:
 def _compiled(function: Function) -> Function:
     """Compile a function, with those options that this version of torch has."""
     options: dict[str, Any] = dict.fromkeys(set(COMPILE_OPTIONS) & set(torch._inductor.list_options()), True)
-    return torch.compile(function, options=options)  # type: ignore[return-value]
+    compiled: Any = with_constant_numbers(torch.compile(function, options=options))
+    return compiled  # type: ignore[no-any-return]
+
+
+def with_constant_numbers(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled function to which the floats of a model, such as an epsilon, are constants.
+
+    Where a second model in the process has other floats, torch's compiler makes them variables, for which some models
+    cannot be compiled.
+    """
+
+    @functools.wraps(compiled)
+    def call(*arguments: Any) -> Any:
+        with torch._dynamo.config.patch(specialize_float=True):
+            return compiled(*arguments)
+
+    return call

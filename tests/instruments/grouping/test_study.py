@@ -13,7 +13,7 @@ from torch import nn
 from alebrije.errors import InputError
 from alebrije.instruments.grouping import INSTRUMENT, study
 from alebrije.instruments.grouping.slots import CORRELATIONS
-from alebrije.instruments.grouping.study import SIZES, jobs
+from alebrije.instruments.grouping.study import PAPER_SLOTS, SIZES, jobs
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import TrainedModel
 from alebrije.studies.references import Pixels
@@ -28,8 +28,9 @@ from tests.instruments.grouping.running import results_of, results_of_model, sco
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two training steps on few images."""
-    ways = {"slot-attention": ("random", "learned"), "bo-qsa": ("learned",)}
-    few = replace(SIZES["tiny"], images=8, slots=(2, 3), initial=ways)
+    random, learned = {"initial": "random"}, {"initial": "learned"}
+    variants = {"slot-attention": (random, learned), "bo-qsa": (learned,)}
+    few = replace(SIZES["tiny"], images=8, slots=(2, 3), variants=variants)
     monkeypatch.setattr(study, "SIZES", {**SIZES, "tiny": few})
     steps = {"steps": 2, "batch": 4, "warmup": 0}
 
@@ -92,6 +93,20 @@ def test_a_loaded_model_trained_by_alebrije_is_a_row_of_the_grid(tmp_path: Path)
         assert scores(result) == {"psnr": pytest.approx(scores(results[slots])["psnr"])}
 
 
+@pytest.mark.usefixtures("brief")
+def test_iodine_has_a_grid_without_a_way_to_start(tmp_path: Path) -> None:
+    """Its K is free at test time, and its slots start from one learned Gaussian."""
+    folder = ResultFolder(tmp_path)
+    request = Request(size="tiny", models=("iodine",), metrics=("fg-ari", *CORRELATIONS))
+    grid = results_of(folder, request, "train_slots", "test_slots")
+    assert set(grid) == {(train, test) for train in (2, 3) for test in (2, 3)}
+    assert len({scores(result)["psnr"] for result in grid.values()}) == 4
+    assert all("initial" not in result.cell.labels for result in grid.values())
+    (over,) = [result for result in folder.store.all() if "seed" not in result.cell.labels]
+    assert over.cell.labels == {"size": "tiny", "world": "sprites", "pixels": 32, "model": "iodine"}
+    assert over.values["pearson(PSNR, FG-ARI)"].details["n"] == 4
+
+
 def test_loaded_pixels_are_the_reference_pixels(folder: ResultFolder) -> None:
     (named,) = jobs(folder, Request(size="tiny", models=("pixels",)))
     (given,) = jobs(folder, Request(size="tiny", loaded=(Pixels(),), only_loaded=True))
@@ -109,10 +124,10 @@ def test_the_size_paper_is_the_grid_of_the_paper(tmp_path: Path) -> None:
     labels = [job.cell.labels for job in jobs(ResultFolder(tmp_path), Request(size="paper", seeds=1))]
     random = [one for one in labels if one.get("initial") == "random"]
     assert {(one["train_slots"], one["test_slots"]) for one in random} == {
-        (train, test) for train in range(1, 16) for test in range(1, 16)
+        (train, test) for train in PAPER_SLOTS for test in PAPER_SLOTS
     }
-    assert len(random) == 225
-    assert len([one for one in labels if one.get("initial") == "learned"]) == 15
+    assert len(random) == 169
+    assert len([one for one in labels if one.get("initial") == "learned"]) == 13
     assert {one["world"] for one in labels} == {"clevr10"}
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from alebrije.instruments.imagination.head import HeadSettings, ImageHead, fit_heads
+from alebrije.instruments.imagination.head import HeadSettings, ImageHead, Scaling, fit_heads
 from alebrije.instruments.imagination.one_cycle import one_cycle
-from alebrije.instruments.imagination.parts_training import train_together
+from alebrije.instruments.imagination.parts_training import _Stack, train_together
 
 SETTINGS = HeadSettings(steps=23, batch=8, points=32, components=24, checks=3)
 SHAPES = ((20,), (20,), (3, 6), (40,))  # codes: vectors, slots, and vectors longer than the components
@@ -24,13 +26,13 @@ def test_the_schedule_is_that_of_torch(steps: int) -> None:
         schedule.step()
 
 
-def _heads(device: str, *, fitted: bool) -> list[ImageHead]:
+def _heads(device: str, settings: HeadSettings = SETTINGS, *, fitted: bool) -> list[ImageHead]:
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8, generator=generator).to(device)
     heads = []
     for seed, shape in enumerate(SHAPES):
         codes = torch.randn(64, *shape, generator=generator)
-        heads.append(ImageHead((codes, images), (codes[:32], images[:32]), SETTINGS, seed, device, fitted=fitted))
+        heads.append(ImageHead((codes, images), (codes[:32], images[:32]), settings, seed, device, fitted=fitted))
     return heads
 
 
@@ -54,14 +56,35 @@ def test_a_head_does_not_depend_on_those_beside_it() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
-def test_a_gpu_fits_about_the_same_heads_as_the_cpu_and_the_same_twice() -> None:
+def test_a_gpu_fits_about_the_same_heads_as_the_cpu_and_the_same_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = Scaling.fit  # finds principal components from random numbers, which are others on a GPU
+
+    def fit_on_cpu(codes: torch.Tensor, components: int) -> Scaling:
+        found = fit(codes.cpu(), components)
+        return Scaling(*(part if part is None else part.to(codes.device) for part in vars(found).values()))
+
+    monkeypatch.setattr(Scaling, "fit", fit_on_cpu)
     codes = [torch.randn(64, *shape, generator=torch.Generator().manual_seed(1)) for shape in SHAPES]
     found = []
     for device in ("cpu", "cuda", "cuda"):
         heads = _heads(device, fitted=False)
         fit_heads(heads)
         found.append([head(each) for head, each in zip(heads, codes, strict=True)])
-    for cpu, gpu, again, shape in zip(*found, SHAPES, strict=True):
+    for cpu, gpu, again in zip(*found, strict=True):
         assert torch.equal(gpu, again)
-        tolerance = 1e-3 if len(shape) > 1 or shape[0] <= SETTINGS.components else 0.05  # other principal components
-        assert float((cpu - gpu).abs().max()) < tolerance
+        assert float((cpu - gpu).abs().max()) < 1e-3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+@pytest.mark.parametrize(("parts", "points"), [(1, 8), (2, 8), (3, 8), (4, 8), (8, 8), (1, 16), (4, 16)])
+def test_the_kernel_computes_the_gradient_of_autograd(parts: int, points: int) -> None:
+    settings = replace(SETTINGS, parts=parts, points=points * parts)
+    training = _heads("cuda", settings, fitted=False)[0].training()
+    assert (training.parts, training.points_per_image) == (parts, points)
+    stack = _Stack([training], settings)
+    stack._draw(1)
+    kernel, stack.heads.kernel = stack.heads.kernel, None
+    expected = stack.heads.gradient(stack.table, stack.row)
+    stack.heads.kernel = kernel
+    assert kernel is not None
+    torch.testing.assert_close(stack.heads.gradient(stack.table, stack.row), expected, rtol=1e-4, atol=1e-6)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from alebrije.adapters import Encoder
 from alebrije.adapters.embeddings import Embeddings
-from alebrije.adapters.encoder import MOST_SLOTS
+from alebrije.adapters.tokens import MOST_SLOTS
 from alebrije.arrays import Array
 from alebrije.errors import InputError
 from alebrije.instruments.analogy.images import ROLES, ROLES_WITH_SCENES, Corpus

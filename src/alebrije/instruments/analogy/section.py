@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from alebrije.adapters.encoder import MOST_SLOTS
+from alebrije.adapters.tokens import MOST_SLOTS
 from alebrije.arrays import Array
 from alebrije.instruments.analogy.charts import beta_charts, score_charts, stability_charts, training_charts
 from alebrije.instruments.analogy.images import WHITE

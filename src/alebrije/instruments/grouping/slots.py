@@ -11,7 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from alebrije.adapters import Encoder
+from alebrije.adapters.inputs import signature_of
 from alebrije.encoding import Encoding
+from alebrije.models import get as get_model
 from alebrije.results import Cell, Result, Value
 from alebrije.results.cells import Label
 from alebrije.studies.jobs import Job
@@ -28,7 +30,11 @@ TRANSPOSED = "pearson(PSNR, its transpose)"
 VERSION = 1  # of the correlations
 FEWEST = 3  # cells for a correlation
 _DEPENDENT = "the cells of a grid share models, so they are not independent"
-_GRID_LABELS = ("size", "world", "pixels", "model", "initial")  # labels that the cells of one grid share
+VARIANTS = (
+    "initial",
+    "inputs",
+)  # settings that tell variants of a model apart: how slots start, how many views it sees
+_GRID_LABELS = ("size", "world", "pixels", "model", *VARIANTS)  # labels that the cells of one grid share
 
 Scores = Mapping[str, float | None]
 Entry = tuple[int, int, Scores]  # training slots, test slots, scores by metric
@@ -46,8 +52,8 @@ class WithTestSlots:
     def labels(self) -> Mapping[str, Label]:
         """The labels of the model and its position in the grid."""
         settings = self.plan.settings
-        position: dict[str, Label] = {"initial": settings["initial"], "train_slots": settings["slots"]}
-        return {**self.model.labels, **position, "test_slots": self.slots}
+        position: dict[str, Label] = {name: settings[name] for name in VARIANTS if name in settings}
+        return {**self.model.labels, **position, "train_slots": settings["slots"], "test_slots": self.slots}
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -57,14 +63,17 @@ class WithTestSlots:
     def encoder(self) -> Encoder:
         """The model as an encoder with this number of slots."""
         inner = self.model.encoder if isinstance(self.model, LoadedModel) else self.model.encoder()
-        model = partial(inner.model, slots=self.slots)
         return Encoder(
-            model, name=inner.name, preprocessing=inner.preprocessing, device=inner.device, batch=inner.batch
+            _WithSlots(inner, self.slots),
+            name=inner.name,
+            preprocessing=inner.preprocessing,
+            device=inner.device,
+            batch=inner.batch,
         )
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
-        return self.encoder()(view.images)
+        return LoadedModel(self.encoder()).encode(view)
 
     def group(self, view: View) -> Tensor | None:
         """The slot with the largest mask at each pixel."""
@@ -82,33 +91,51 @@ class WithTestSlots:
         return [WithTestSlots(twin, self.plan, self.slots) for twin in twins if isinstance(twin, Untrained)]
 
 
+class _WithSlots:
+    """The model of an encoder, called with a number of slots."""
+
+    def __init__(self, inner: Encoder, slots: int) -> None:
+        self.model, self.slots, self.takes = inner.model, slots, inner.takes
+        self.__signature__ = signature_of(inner.model)  # it is given the same boxes or cameras
+
+    def __call__(self, images: Tensor, **given: Tensor) -> Any:
+        return self.model(images, slots=self.slots, **given)
+
+
 def with_test_slots(model: TrainedModel | LoadedModel, numbers: Sequence[int]) -> list[WithTestSlots]:
     """A model with each number of test slots and its own; a model with learned initial slots only with its own."""
     plan = plan_of(model)
     assert plan is not None
     own = int(plan.settings["slots"])
-    free = plan.settings["initial"] == "random"
+    free = plan.settings.get("initial") != "learned"
     return [WithTestSlots(model, plan, each) for each in (sorted({*numbers, own}) if free else (own,))]
 
 
 def has_free_slots(plan: Plan | None) -> bool:
-    """Whether a plan has a number of slots and a way to initialise them."""
-    return plan is not None and {"slots", "initial"} <= set(plan.settings)
+    """Whether the model of a plan accepts another number of slots than it was trained with."""
+    return plan is not None and get_model(plan.model).free_slots
 
 
 def correlation_jobs(results: Sequence[Result]) -> list[Job]:
-    """Correlations over each grid of models with random initial slots, averaged over seeds."""
+    """Correlations over each grid of models whose initial slots are not learned, averaged over seeds."""
     grids: dict[tuple[Label, ...], list[Result]] = {}
     for result in results:
         labels = result.cell.labels
-        if labels.get("initial") == "random" and "test_slots" in labels:
+        if labels.get("initial") != "learned" and "test_slots" in labels:
             grids.setdefault(tuple(labels.get(name) for name in _GRID_LABELS), []).append(result)
-    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in grids.items()]
+    reconstructed = {shared: cells for shared, cells in grids.items() if any(_has_psnr(cell) for cell in cells)}
+    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in reconstructed.items()]
 
 
-def _job(labels: Mapping[str, Label], results: Sequence[Result]) -> Job:
+def _has_psnr(result: Result) -> bool:
+    """Whether the model reconstructs what it sees; one that learns from flow does not."""
+    return "psnr" in result.values and result.values["psnr"].score is not None
+
+
+def _job(shared: Mapping[str, Label], results: Sequence[Result]) -> Job:
+    labels: dict[str, Label] = {name: label for name, label in shared.items() if label is not None}
     inputs = {"cells": sorted(result.key for result in results), "correlations": VERSION}
-    cell = Cell(study="grouping", labels=dict(labels), inputs=inputs)
+    cell = Cell(study="grouping", labels=labels, inputs=inputs)
     return Job(cell, partial(correlations, tuple(map(_entry, results))))
 
 

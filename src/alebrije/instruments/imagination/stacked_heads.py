@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _RENDERED = ("from_point", "layers", "colour_and_weight")  # layers that the kernel computes, the last of a head
 _MOST_VALUES = 2**13  # hidden values of all points of an image that a program holds
+_LEAST_ROWS = 128  # with its eight warps; the kernel that Triton compiles for 64 reads outside of memory on an H200
 
 
 class StackedHeads:
@@ -96,7 +97,8 @@ class _Placed(nn.Module):
 def _fits(training: PartsTraining) -> bool:
     """Whether the kernel can be used for heads of this shape."""
     hidden = training.head.from_part.out_features
-    values = _power_of_two(training.points_per_image) * _power_of_two(training.parts, 1) * hidden
+    parts, places = _padded(training.parts, training.points_per_image)
+    values = parts * places * hidden
     usual = len(training.head.layers) == 2 and hidden == _power_of_two(hidden)
     return training.codes.device.type == "cuda" and HAS_TRITON and usual and values <= _MOST_VALUES
 
@@ -117,6 +119,7 @@ class _Kernel:
         from alebrije.instruments.imagination import kernels
 
         stack, frequencies = self.stack, self.stack.head.frequencies
+        parts, places = _padded(self.parts, self.places)
         (heads, images), width = codes.shape[:2], stack.weights.shape[1]
         of_parts, centres = stack.placed(weights, codes)  # [M, B, K, H] and [M, B, K, 2]
         of_parts, centres = of_parts.contiguous(), centres.contiguous()
@@ -130,13 +133,19 @@ class _Kernel:
             H=self.hidden,
             F=len(frequencies),
             J=_power_of_two(2 + 4 * len(frequencies)),
-            K=_power_of_two(self.parts, 1),
-            P=_power_of_two(self.places),
+            K=parts,
+            P=places,
             num_warps=kernels.WARPS,
         )
         before = [weights[name] for name in self.before]
         gradients = torch.autograd.grad((of_parts, centres), before, (to_parts, to_centres))
         return torch.cat([*(each.flatten(1) for each in gradients), of_weights.sum(1)], 1)
+
+
+def _padded(parts: int, places: int) -> tuple[int, int]:
+    """The parts and points that a program computes for an image, with unused ones."""
+    wide = _power_of_two(parts, 1)
+    return wide, max(_power_of_two(places), _LEAST_ROWS // wide)
 
 
 def _power_of_two(number: int, least: int = 16) -> int:

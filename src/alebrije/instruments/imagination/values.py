@@ -26,6 +26,7 @@ from alebrije.metrics.lpips import weight_files
 from alebrije.results import Cell, Value
 from alebrije.studies.encode import NotExaminedError
 from alebrije.studies.folder import ResultFolder
+from alebrije.studies.own_metrics import own_names, own_value, own_versions
 from alebrije.studies.values import mean_value, null_value
 
 IN_ERROR, OUT_ERROR = "in-distribution error", "out-of-distribution error"
@@ -58,6 +59,8 @@ def compute_values(
         values[LPIPS] = lpips_value(new)
     if examination.reader is not None:
         values |= accuracy_values(examination.reader.trained(folder, examination.device), known, new)
+    arrays = {"target": new.target, "predicted": new.images}
+    values |= {name: own_value(name, arrays) for name in own_names(examination.wanted)}
     _keep_samples(folder, cell, known, new)
     return {name: value for name, value in values.items() if name in wanted}
 
@@ -66,7 +69,7 @@ def start_values(
     folder: ResultFolder, cells: Sequence[tuple[Cell, Examination]]
 ) -> list[Callable[[], dict[str, Value]] | None]:
     """What is left to compute the values of several cells, once their heads have been fitted at once."""
-    started = start_together(folder, [examination for _, examination in cells])
+    started = start_together(folder, cells)
     return [
         None if each is None else partial(compute_values, folder, *cell, each)
         for cell, each in zip(cells, started, strict=True)
@@ -79,6 +82,7 @@ def metric_inputs(examination: Examination) -> dict[str, Any]:
     return {
         **{metric: find(metric).version for metric, names in _CATALOGUED.items() if set(names) & set(wanted)},
         "values": list(wanted),
+        **own_versions(wanted),
         "reader": None if examination.reader is None else examination.reader.settings,
         **({"lpips weights": lpips_weights()} if LPIPS in wanted else {}),
     }
@@ -99,12 +103,12 @@ class Predictions:
     @property
     def target(self) -> Tensor:
         """The true images in 0..1."""
-        return self.episodes.target_images.float() / 255
+        return self.episodes.target_images.to(self.images.device).float() / 255
 
     @property
     def source(self) -> Tensor:
         """The images of the sources in 0..1."""
-        return self.episodes.source_images.float() / 255
+        return self.episodes.source_images.to(self.images.device).float() / 255
 
 
 def _squared_errors(target: Tensor, predicted: Tensor) -> Floats:
