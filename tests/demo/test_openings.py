@@ -65,8 +65,8 @@ def test_each_model_says_what_it_can_do_and_where_it_fails(tmp_path: Path) -> No
     assert slots.can.endswith("clusters of colour, the reference pixels, reach 0.50.")
     assert slots.fails.endswith("with 4 of them objects have to share slots, and FG-ARI is 0.71.")
     assert vae.title.endswith("one neuron each for position x")
-    assert vae.can == "The best neuron tells position x 66 % (guessing 3 %)."
-    assert vae.fails.startswith("No neuron tells shape 40 % (guessing 33 %). So SNC is 0.38")
+    assert vae.can == "The best single neuron tells position x (66 % right, guessing 3 %)."
+    assert vae.fails.startswith("No neuron tells shape (40 % right, guessing 33 %). So SNC is 0.38")
     assert vit.title.endswith("imagines new combinations")
     assert "with 4 % of the error of an unchanged image; right in the pictures: shape 90 % and color 100 %." in vit.can
     assert vit.fails == "New combinations still have 2.5 times the error of known ones, and shape suffers most."
