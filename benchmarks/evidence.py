@@ -149,8 +149,8 @@ def painted(labels: Tensor) -> Tensor:
 
 def neurons(made: Plan, model: nn.Module, device: torch.device, count: int = 30_000) -> tuple[dict[str, Any], Tensor]:
     """MIG, SNC and NK of `count` scenes, accuracies by factor, reconstructions, and what each neuron changes."""
-    images, factors, varied = _neuron_images(made, count, device)
-    codes = _codes(model, images)
+    images, factors, varied = _neuron_images(made, 30_000, device)
+    codes = codes_of(model, images)
     alone = metrics.single_neuron_classification(codes, factors)
     without = metrics.neuron_knockout(codes, factors, device=str(device))
     accuracies = {
@@ -165,13 +165,18 @@ def neurons(made: Plan, model: nn.Module, device: torch.device, count: int = 30_
         "factors": varied,
         "accuracy": {name: [round(float(each), 4) for each in values] for name, values in accuracies.items()},
     }
+    return found, neuron_pictures(model, images, codes)
+
+
+def neuron_pictures(model: nn.Module, images: Tensor, codes: Tensor) -> Tensor:
+    """Images, reconstructions, and what each neuron changes. [R, 11, 3, H, W]"""
     rows = [to_float(images[:11]), model(to_float(images[:11])).reconstruction]
-    middle = codes[:1].to(device)
+    middle = codes[:1].to(images.device)
     for neuron in range(codes.shape[1]):
         steps = middle.repeat(11, 1)
-        steps[:, neuron] = torch.linspace(-2.5, 2.5, 11, device=device)
+        steps[:, neuron] = torch.linspace(-2.5, 2.5, 11, device=images.device)
         rows.append(model.decode(steps).expand(-1, 3, -1, -1))  # type: ignore[operator]
-    return found, torch.stack(rows)
+    return torch.stack(rows)
 
 
 def _neuron_images(made: Plan, count: int, device: torch.device) -> tuple[Tensor, Tensor, list[str]]:
@@ -184,7 +189,7 @@ def _neuron_images(made: Plan, count: int, device: torch.device) -> tuple[Tensor
     return world.render(scenes, made.size, device).images, factors[:, varied], names
 
 
-def _codes(model: nn.Module, images: Tensor) -> Tensor:
+def codes_of(model: nn.Module, images: Tensor) -> Tensor:
     """The codes of images. [N, D]"""
     return torch.cat([model(to_float(part)).vector for part in images.split(500)]).cpu()
 
@@ -196,7 +201,7 @@ def neurons_over_training(made: Plan, folder: Path, device: torch.device) -> lis
     rows = []
     for checkpoint in checkpoints(folder):
         load_weights(checkpoint, model)
-        codes = _codes(model, images)
+        codes = codes_of(model, images)
         alone = metrics.single_neuron_classification(codes, factors)
         accuracy = [round(float(each), 4) for each in alone.accuracy]
         mig = metrics.mutual_information_gap(codes, factors).score

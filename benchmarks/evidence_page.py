@@ -43,10 +43,14 @@ TITLES = {
     "ssm-slot-slow": "SSM-Slot, released recipe",
     "i2i-vit-again": "I2I-ViT, second run",
     "annealed-vae": "AnnealedVAE",
+    "factor-vae": "FactorVAE",
+    "parted-vae": "PartedVAE",
+    "parted-vae-ss": "PartedVAE-ss",
+    "weakde": "WeakDE",
 }
 PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle") | {"i2i-vit-again": "I2I-ViT"}
 PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-longest", "ssm-slot-slow"), "SSM-Slot")
-MORE = "black", "gold", "teal", "navy", "saddlebrown", "crimson"
+MORE = "black", "gold", "teal", "navy", "saddlebrown", "crimson", "olive", "plum", "salmon", "slategray"
 COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], *MORE), strict=True))
 
 
@@ -168,6 +172,60 @@ def annealed_scores() -> str:
     return table(("seed", *(f"{step:,} steps" for step in shown), f"accuracies at 40,000: {factors}"), rows)
 
 
+def annealing_trials() -> str:
+    """SNC and MIG of AnnealedVAEs with other settings, in percent, for three seeds."""
+    found: dict[str, dict[tuple[int, int], Record]] = {}
+    for row in json.loads((DOCS / "evidence" / "annealing-trials.json").read_text())["rows"]:
+        found.setdefault(row["name"], {})[row["step"], row["seed"]] = row
+    head = ("settings, except for these as in `paper`", *(f"{step:,} steps: seeds 0, 1, 2" for step in (5_000, 10_000)))
+    rows = []
+    for name, scores in found.items():
+        cells = [
+            [f"{100 * s['SNC']:.0f} / {100 * s['MIG']:.0f}" for (t, _), s in scores.items() if t == step]
+            for step in (5_000, 10_000)
+        ]
+        rows.append((name, *(", ".join(cell) for cell in cells)))
+    return table(head, sorted(rows, key=lambda row: row[0] != "paper"))
+
+
+def joint_records(kind: str) -> dict[str, Record]:
+    """The records of models that were trained beside each other, by name."""
+    path = DOCS / "evidence" / f"joint-{kind}.json"
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def joint_scores() -> str:
+    """Scores of models that were trained beside each other, next to the published ones, in percent."""
+    rows = []
+    for record in joint_records("neurons").values():
+        model, found = record["plan"]["model"], record["found"]
+        accuracies = [mean(found["accuracy"]["all neurons"]), *found["accuracy"]["one neuron"]]
+        ours = {**{name: found[name] for name in ("MIG", "SNC", "NK")}, "MLP": accuracies[0]}
+        pairs = [each for name, value in ours.items() for each in (f"{100 * value:.1f}", published_score(model, name))]
+        alone = ", ".join(f"{100 * value:.0f}" for value in accuracies[1:])
+        rows.append((TITLES[model], record["plan"]["seed"], f"{record['steps']:,}", *pairs, alone))
+    head = [each for name in ("MIG", "SNC", "NK", "MLP") for each in (name, "paper")]
+    return table(("model", "seed", "steps", *head, "one neuron: shape, scale, orientation, x, y"), rows)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean."""
+    return sum(values) / len(values)
+
+
+def joint_annealed() -> str:
+    """SNC and MIG of AnnealedVAE with the preset `small` along its training, in percent."""
+    found = [record for record in joint_records("neurons").values() if record["plan"]["model"] == "annealed-vae"]
+    steps = sorted({row["step"] for record in found for row in record["found"]["over training"]})
+    shown = [step for step in steps if step % 5_000 == 0 or step == steps[-1]]
+    rows = []
+    for record in found:
+        scores = {row["step"]: row for row in record["found"]["over training"]}
+        cells = [f"{100 * scores[step]['SNC']:.1f} / {100 * scores[step]['MIG']:.1f}" for step in shown]
+        rows.append((record["plan"]["seed"], *cells))
+    return table(("seed", *(f"{step:,} steps" for step in shown)), rows)
+
+
 def slot_scores() -> str:
     """Grouping scores of the same weights with several numbers of slots."""
     metrics = ("FG-ARI", "FG-ARP", "FG-ARR", "ARI")
@@ -278,6 +336,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "svib order": svib_order,
     "neurons": neuron_scores,
     "annealed": annealed_scores,
+    "annealing trials": annealing_trials,
+    "joint neurons": joint_scores,
+    "joint annealed": joint_annealed,
     "slots": slot_scores,
 }
 CURVES = {"svib": svib_curves, "neurons": neuron_curves, "slots": slot_curves}

@@ -67,14 +67,17 @@ def rendered(world: str, scenes: Scenes, device: torch.device) -> tuple[Tensor, 
 
 def smaller(images: Tensor, size: int) -> Tensor:
     """Return images averaged to a smaller size, as uint8."""
+    if size == SIZE:
+        return images
     parts = [F.avg_pool2d(part.float(), SIZE // size).round().byte() for part in images.split(2_000)]
     return torch.cat(parts)
 
 
 @torch.no_grad()
-def grouping(model: nn.Module, made: Plan, images: Tensor, masks: Tensor) -> dict[str, float]:
-    """Return the grouping scores of images at 64 pixels by the same weights, with five iterations as published."""
-    whole = build("iodine", **{**made.settings, "size": SIZE}).to(images.device).eval()
+def grouping(model: nn.Module, made: Plan, images: Tensor, masks: Tensor, size: int = SIZE) -> dict[str, float]:
+    """Return the grouping scores of images at `size` pixels by the same weights, with five iterations as published."""
+    images, masks = smaller(images, size), masks[:, :: SIZE // size, :: SIZE // size]
+    whole = build("iodine", **{**made.settings, "size": size}).to(images.device).eval()
     whole.load_state_dict(model.state_dict())
     scores: list[dict[str, Tensor]] = []
     with torch.random.fork_rng():
@@ -89,7 +92,7 @@ class Stage:
 
     def __init__(self, made: Plan, model: nn.Module, images: Tensor, last: bool) -> None:
         self.made, self.last = made, last
-        small = images if made.size == SIZE else smaller(images, made.size)
+        small = smaller(images, made.size)
         self.source = PreloadedSource({"images": small}, made.seed)
         self.step = TrainStep(
             model, made.recipe.make_optimizer(model), made.recipe, ProcessGroup(images.device), True, 0
@@ -104,11 +107,11 @@ class Stage:
             self.step.run(self.source.batch(self.taken * batch, batch))
             self.taken += 1
 
-    def fit_rate(self, seconds: float, pace: float) -> None:
-        """Let the rate fall over the last 40 percent of the time, given the seconds of a step."""
-        if self.last:
-            steps = max(self.made.recipe.warmup + 1, int(seconds / pace))
-            self.step.recipe = replace(self.made.recipe, steps=steps, decay="tail")
+    def lower_rate(self, share: float) -> None:
+        """Set the learning rate after this share of the time; in the last stage it falls to a fiftieth."""
+        factor = 1.0 - 0.98 * min(1.0, max(0.0, (share - 0.6) / 0.4)) if self.last else 1.0
+        for group in self.step.optimizer.param_groups:
+            group["peak"] = factor * self.made.recipe.lr  # type: ignore[operator]
 
 
 def train(told: argparse.Namespace, device: torch.device) -> None:
@@ -133,6 +136,7 @@ def train(told: argparse.Namespace, device: torch.device) -> None:
         if device.type == "cuda":
             staged = staged.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         stage, model = Stage(made, staged, images, index == len(told.stages) - 1), staged
+        synchronise()
         with torch.cuda.stream(stream):
             run_stage(stage, float(seconds), told, history, (held_images, masks), began)
         stage.step.optimizer.release()
@@ -154,12 +158,13 @@ def run_stage(
         losses = stage.step.mean_losses(None)  # waits for the device
         trained, batches = trained + told.every, batches + 1
         pace = (time.perf_counter() - clock - paused) / trained
-        if batches == 1:
-            stage.fit_rate(seconds, pace)
+        stage.lower_rate(spent / seconds)
         if batches % told.score_every == 0 or spent + pace * told.every >= seconds:
             pause = time.perf_counter()
             line = {"size": stage.made.size, "step": stage.taken, "ms": round(1000 * pace, 2), **losses}
             line |= {"lr": stage.step.lr, **grouping(stage.step.model, stage.made, *held)}
+            if (size := stage.made.size) < SIZE:
+                line["FG-ARI at this size"] = grouping(stage.step.model, stage.made, *held, size)["FG-ARI"]
             synchronise()
             line["seconds"] = round(time.perf_counter() - began, 1)
             paused += time.perf_counter() - pause

@@ -3,10 +3,12 @@
     python benchmarks/jointly.py FOLDER neurons [--models ...] [--steps 30000] [--limit SECONDS]
     python benchmarks/jointly.py FOLDER generalisation [--models ...] [--steps 8000] [--limit SECONDS]
 
-`neurons` trains each model on dsprites and scores 30,000 images, as `evidence.py` does. `generalisation` trains each on
+`neurons` trains each model on dsprites and scores 10,000 images. `generalisation` trains each on
 rooms without one of five pairs of a size and a shape, and reads both from 4,000 images with the heads of the study.
-Every model takes its own captured step on a stream of its own; plans are those of the preset `small`, on all images.
-FOLDER gets a record and the weights in half precision, without discriminators. After `--limit` seconds, training ends.
+Every model takes the step of `alebrije train`, on a stream of its own, and one CUDA graph holds several steps of all.
+Plans are those of the preset `small`, on all images. FOLDER gets a record and the weights in half precision, without
+discriminators. After `--limit` seconds, training ends; if `--essential` models cannot take all their steps by then
+beside the others, the others are left out.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from alebrije import metrics
 from alebrije.instruments.neurons.generalisation import PAIRS, chance
 from alebrije.instruments.neurons.images import Corpus
 from alebrije.probes import linear_predictions, mlp_predictions
@@ -40,7 +43,7 @@ from alebrije.train.train_step import TrainStep
 from alebrije.worlds import World
 from alebrije.worlds import get as get_world
 from annealing import evaluation, scores
-from evidence import neurons, sheet
+from evidence import codes_of, neuron_pictures, sheet
 
 MODELS = ("beta-vae", "beta-tcvae", "factor-vae", "parted-vae", "parted-vae-ss", "weakde", "annealed-vae")
 GENERALISING = ("annealed-vae", "beta-tcvae", "parted-vae")
@@ -76,15 +79,6 @@ class Member:
     source: PreloadedSource
     step: TrainStep
     stream: torch.cuda.Stream | None
-
-    def learn(self, step: int) -> None:
-        """Take one step."""
-        batch = self.plan.recipe.batch
-        if self.stream is None:
-            self.step.run(self.source.batch(step * batch, batch))
-            return
-        with torch.cuda.stream(self.stream):
-            self.step.run(self.source.batch(step * batch, batch))
 
 
 def member(name: str, made: Plan, items: dict[str, Tensor], device: torch.device) -> Member:
@@ -156,23 +150,20 @@ def generalisation(made: Plan, model: nn.Module, corpus: Corpus, images: Tensor,
     return found
 
 
-class OverTraining:
-    """SNC and MIG of models on 10,000 images after some steps, computed by other processes meanwhile."""
+class Scorer:
+    """SNC and MIG of models, computed by other processes meanwhile."""
 
-    def __init__(self, every: int, count: int, workers: int, device: torch.device) -> None:
-        self.every = every
-        self.images, self.factors = evaluation(count, device) if every else (torch.empty(0), torch.empty(0))
-        self.pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if every else None
+    def __init__(self, count: int, workers: int, device: torch.device) -> None:
+        self.images, self.factors = evaluation(count, device)
+        self.pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
         self.found: dict[str, list[tuple[int, Future[dict[str, Any]]]]] = {}
 
     @torch.no_grad()
     def score(self, members: list[Member], step: int) -> None:
-        """Encode the images by all models and have the codes scored, if it is time."""
-        if self.pool is None or step % self.every:
-            return
+        """Encode the images by all models and have the codes scored."""
         for each in members:
             each.model.eval()
-            codes = torch.cat([each.model(to_float(part)).vector for part in self.images.split(500)]).cpu()
+            codes = codes_of(each.model, self.images)
             each.model.train()
             future = self.pool.submit(scores, codes.numpy(), self.factors.numpy())
             self.found.setdefault(each.name, []).append((step, future))
@@ -181,25 +172,130 @@ class OverTraining:
         """Return the scores of a model by step."""
         return [{"step": step, **future.result()} for step, future in self.found.get(name, [])]
 
+    def examine(self, each: Member, folder: Path) -> dict[str, Any]:
+        """Return all scores of a model in eval mode, and keep a picture of what its neurons do."""
+        with torch.no_grad():
+            codes = codes_of(each.model, self.images)
+            sheet(neuron_pictures(each.model, self.images, codes), folder / f"{each.name}.jpg")
+        without = metrics.neuron_knockout(codes, self.factors, device=str(self.images.device))
+        accuracy = {"all neurons": without.full_accuracy, "all but one": without.knockout_accuracy}
+        rounded = {name: [round(float(value), 4) for value in values] for name, values in accuracy.items()}
+        rows = self.rows(each.name)
+        alone = rows[-1]
+        return {
+            "MIG": alone["MIG"],
+            "SNC": alone["SNC"],
+            "NK": without.score,
+            "factors": ["shape", "scale", "orientation", "position x", "position y"],
+            "accuracy": {"one neuron": alone["accuracy"], **rounded},
+            "over training": rows,
+        }
 
-def train(members: list[Member], steps: int, ends: float, over_training: OverTraining) -> int:
-    """Take the steps of all models, until a time; return how many were taken."""
-    clock = time.perf_counter()
-    for step in range(steps):
+
+class DeviceBatches:
+    """Batches of a source in its own order, chosen on the device, so that a CUDA graph can choose them."""
+
+    def __init__(self, source: PreloadedSource, batch: int, steps: int, device: torch.device) -> None:
+        self.items, self.batch = source.items, batch
+        epochs = -(-steps * batch // len(source))
+        self.order = torch.cat([source._shuffled(epoch).int() for epoch in range(epochs)])[: steps * batch]
+        self.place = torch.zeros((), dtype=torch.long, device=device)
+        self.within = torch.arange(batch, device=device)
+
+    def next(self) -> dict[str, Tensor]:
+        """Return the next batch."""
+        rows = self.order[self.place + self.within].long()
+        self.place.add_(self.batch)
+        return {name: tensor[rows] for name, tensor in self.items.items()}
+
+
+class Together:
+    """Several steps of all models as one CUDA graph with a branch for each model; on a CPU, one after another."""
+
+    def __init__(self, members: list[Member], steps: int, device: torch.device, steps_in_graph: int = 10) -> None:
+        self.members, self.device, self.count = members, device, steps_in_graph
+        self.batches = {
+            each.name: DeviceBatches(each.source, each.plan.recipe.batch, steps, device) for each in members
+        }
+        self.labelled = {
+            each.name: DeviceBatches(each.step.optimizer.labelled.source, each.plan.recipe.batch, steps, device)
+            for each in members
+            if each.step.optimizer.labelled is not None
+        }
         for each in members:
-            each.learn(step)
-        if step % 500 == 499 or step == steps - 1:
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            losses = {each.name: round(each.step.mean_losses(None)["loss"], 1) for each in members}
-            over_training.score(members, step + 1)
-            pace = 1000 * (time.perf_counter() - clock) / (step + 1)
-            print(
-                f"step {step + 1}: {pace:.2f} ms for all", json.dumps(losses) if step % 5000 == 4999 else "", flush=True
-            )
-            if time.perf_counter() > ends:
-                return step + 1
-    return steps
+            assert each.plan.recipe.decay == "constant"
+            assert not each.plan.recipe.warmup
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.taken = 0
+        if device.type == "cuda":
+            torch.cuda.synchronize()  # the streams of the models do not wait for what is written here
+
+    def run(self, steps: int) -> None:
+        """Take some steps, a multiple of those in a graph."""
+        while steps > 0:
+            if self.taken and self.graph is None and self.device.type == "cuda":
+                self.capture()
+            if self.graph is None:
+                for each in self.members:
+                    with torch.cuda.stream(each.stream):
+                        self.learn(each)
+            else:
+                self.graph.replay()
+            taken = min(steps, self.count)
+            steps, self.taken = steps - taken, self.taken + taken
+            for each in self.members:
+                each.step.steps_in_totals += taken
+
+    def learn(self, each: Member) -> None:
+        """Take the steps of one model."""
+        for _ in range(self.count):
+            if (labelled := each.step.optimizer.labelled) is not None:
+                labelled._learn(self.labelled[each.name].next())
+            each.step._learn(self.batches[each.name].next())
+
+    def capture(self) -> None:
+        """Capture the steps of all models."""
+        torch.cuda.synchronize()
+        clock, main = time.perf_counter(), torch.cuda.Stream(self.device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=main, capture_error_mode="thread_local"):
+            for each in self.members:
+                assert each.stream is not None
+                each.stream.wait_stream(main)
+                with torch.cuda.stream(each.stream):
+                    self.learn(each)
+                main.wait_stream(each.stream)
+        self.graph = graph
+        print(f"captured after {time.perf_counter() - clock:.1f} s", flush=True)
+
+
+def train(
+    members: list[Member], steps: int, ends: float, scorer: Scorer | None, score_every: int, essential: int
+) -> int:
+    """Take the steps of all models, until a time; return how many were taken. Members that are left out are removed."""
+    device = next(members[0].model.parameters()).device
+    together, taken, clock, look = Together(members, steps, device), 0, time.perf_counter(), min(500, steps)
+    while taken < steps:
+        before = time.perf_counter()
+        together.run(min(look, steps - taken))
+        losses = {each.name: round(each.step.mean_losses(None)["loss"], 1) for each in members}  # waits for the device
+        taken = min(taken + look, steps)
+        pace = (time.perf_counter() - before) / look
+        if scorer is not None and score_every and taken % score_every == 0 and taken < steps:
+            scorer.score(members, taken)
+        if taken % 2500 == 0 or taken <= 2 * look:
+            spent = time.perf_counter() - clock
+            print(f"step {taken}: {1000 * pace:.2f} ms for all, {spent:.1f} s", json.dumps(losses), flush=True)
+        left = ends - time.perf_counter()
+        if taken == 2 * look and essential and pace * (steps - taken) > left:
+            print(f"only the first {essential} models go on", flush=True)
+            del members[essential:]
+            together.members, together.graph = members, None
+        if left < 0:
+            break
+    if scorer is not None:
+        scorer.score(members, taken)
+    return taken
 
 
 def main() -> None:
@@ -212,8 +308,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30_000)
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--images", type=int, help="learn from the first images only, to try this on a CPU")
+    parser.add_argument("--essential", type=int, default=0, help="so many models may go on without the others")
     parser.add_argument("--score-every", type=int, default=0, help="steps between scores of 10,000 images; 0: none")
-    parser.add_argument("--scored", type=int, default=30_000, help="images of dsprites to score")
+    parser.add_argument("--scored", type=int, default=10_000, help="images of dsprites to score")
     parser.add_argument("--weights", nargs="*", default=[], help="models whose weights are kept")
     told, began = parser.parse_args(), time.perf_counter()
     told.folder.mkdir(parents=True, exist_ok=True)
@@ -225,13 +322,13 @@ def main() -> None:
     base = plan("ae", preset_name="paper", world=world.name, dry_run=False)
     items = preload(base.scene_set(), told.images or world.whole or 0, device)
     print(f"{len(named)} models, images after {time.perf_counter() - began:.1f} s", flush=True)
-    over_training = OverTraining(told.score_every, min(10_000, told.scored), 12, device)
+    scorer = Scorer(told.scored, 12, device) if told.kind == "neurons" else None
     torch.manual_seed(1)
     members = [member(name, made, items, device) for name, made in named]
     if device.type == "cuda":
         torch.cuda.synchronize()
     clock = time.perf_counter()
-    taken = train(members, told.steps, began + told.limit, over_training)
+    taken = train(members, told.steps, began + told.limit, scorer, told.score_every, told.essential)
     seconds = time.perf_counter() - clock
     shared = {
         "steps": taken,
@@ -249,18 +346,12 @@ def main() -> None:
             state = {name: value.half().cpu().contiguous() for name, value in each.model.state_dict().items()}
             kept = {name: value for name, value in state.items() if not name.startswith("discriminator.")}
             save_file(kept, told.folder / f"{each.name}.safetensors")
-        if told.kind == "neurons":
-            with torch.no_grad(), torch.random.fork_rng():
-                found, rows = neurons(each.plan, each.model, device, told.scored)
-            found["over training"] = over_training.rows(each.name)
-            sheet(rows, told.folder / f"{each.name}.jpg")
-        else:
-            found = generalisation(each.plan, each.model, *examined)
+        found = scorer.examine(each, told.folder) if scorer else generalisation(each.plan, each.model, *examined)
         records[each.name] = {"found": found, **shared, "plan": each.plan.to_json()}
         print(each.name, json.dumps(found), f"{time.perf_counter() - began:.1f} s", flush=True)
         (told.folder / f"{told.kind}.json").write_text(json.dumps(records, indent=1) + "\n")
-    if over_training.pool is not None:
-        over_training.pool.shutdown()
+    if scorer is not None:
+        scorer.pool.shutdown()
 
 
 def examination(kind: str, device: torch.device) -> tuple[Any, ...]:

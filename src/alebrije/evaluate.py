@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # loaded when something is evaluated, so that `import alebrij
     import torch
     from matplotlib.figure import Figure
 
+    from alebrije.instruments.scored_files import ScoredFiles
     from alebrije.report.findings import Findings
     from alebrije.report.verdict import Verdict
     from alebrije.results import Result, ResultTable, Value
@@ -157,7 +158,7 @@ class Report:
         elif len(shown):
             lines.append(fit_to_width(shown).rstrip())
         lines += [f"failed: {result.cell}: {result.fault}" for result in self.results if result.traceback]
-        return "\n".join(lines)
+        return "\n".join(lines).lstrip("\n")
 
 
 def _without_raw(table: ResultTable) -> ResultTable:
@@ -226,7 +227,8 @@ def evaluate(
 
     Args:
         encoder: The model, a spec such as "timm:resnet18", or a reference.
-        tests: Instruments, or names of metrics such as "coat", "snc" and "fg-ari".
+        tests: Instruments, or names of metrics such as "coat", "snc" and "fg-ari", or "package.module:function" for a
+            metric of your own.
         size: How much is computed: tiny takes seconds on a CPU, small minutes; only paper is what was published.
         out: The result folder. The same call computes only what is missing there. A temporary folder by default.
         beside: References to examine as well: pixels, oracle, projection, noise.
@@ -293,10 +295,19 @@ def evaluate(
     requests = _requests(request, wanted)
     with fingerprints_kept():
         planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
+        for test, own in _own_beside_all(
+            _as_tuple(tests), wanted
+        ).items():  # a whole instrument and metrics of the user
+            planned.append(plan_study(instruments.get(test), folder, replace(requests[test], metrics=own)))
     precheck_models(planned, folder)
     summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
+
+
+def scored_report(folder: ResultFolder, scored: ScoredFiles) -> Report:
+    """The report on files of arrays that were scored into a result folder."""
+    return Report("", folder, scored.keys, scored.summary)
 
 
 def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
@@ -329,6 +340,10 @@ def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for test in tests:
         if test in known:
             selected[test] = None
+        elif ":" in test:
+            metrics = selected.setdefault(_instrument_of(test, known), [])
+            if metrics is not None:
+                metrics.append(test)
         elif test.lower() in owners:
             metrics = selected.setdefault(owners[test.lower()], [])
             if metrics is not None:
@@ -338,6 +353,26 @@ def select_tests(tests: Sequence[str]) -> dict[str, tuple[str, ...]]:
         else:
             raise InputError(f"there is no test {test!r}{did_you_mean(test, [*known, *owners])}")
     return {instrument: tuple(metrics or ()) for instrument, metrics in selected.items()}
+
+
+def _instrument_of(test: str, known: Container[str]) -> str:
+    """The instrument of a user's metric, `package.module:function`."""
+    from alebrije.metrics import find
+
+    record = find(test)
+    if record.instrument not in known:
+        raise InputError(f"{test} says that it belongs to {record.instrument!r}; it must be {', '.join(NAMES)}")
+    return record.instrument
+
+
+def _own_beside_all(tests: Sequence[str], wanted: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The user's metrics that are requested beside all metrics of their instrument."""
+    found: dict[str, tuple[str, ...]] = {}
+    for test in tests:
+        instrument = _instrument_of(test, wanted) if ":" in test else ""
+        if instrument and not wanted[instrument]:
+            found[instrument] = (*found.get(instrument, ()), test)
+    return found
 
 
 def _owners() -> dict[str, str]:

@@ -148,6 +148,9 @@ def _score_and_interval(call: MetricCall, resamples: int | None, seed: int) -> d
     if isinstance(answer, Score):
         score, reason, settings, cases = answer.score, answer.reason, answer.settings, answer.cases
         kept, left_out = details(answer)
+    elif np.ndim(to_numpy(answer)) == 0:
+        score, reason, settings, cases = float(answer), None, call.record.all_settings, None
+        kept, left_out = {}, []
     else:
         values = to_numpy(answer)
         cases = values[~np.isnan(values)]
@@ -192,7 +195,8 @@ def _interval(
         return None, "fewer than 10 rows cannot be resampled"
 
     def on_rows(rows: Integers) -> float:
-        return float(call.record(**{name: array[rows] for name, array in call.arguments.items()}).score)
+        answer = call.record(**{name: array[rows] for name, array in call.arguments.items()})
+        return float(answer.score if isinstance(answer, Score) else answer)
 
     interval = resample_rows(on_rows, len(call.arguments["codes"]), score, resamples or ROW_RESAMPLES, seed)
     if interval is None:

@@ -28,7 +28,7 @@ class Eval:
     out: OutPath
     """The folder for results and report.html. Several models may share one."""
     tests: tuple[str, ...] = NAMES
-    """Instruments, or names of metrics such as coat, snc, nk, fg-ari."""
+    """Instruments, or names of metrics such as coat, snc, nk, fg-ari, or package.module:function for your own."""
     size: Size = "small"
     """How much is computed: tiny takes about a minute on a CPU, small minutes; only paper is what was published."""
     beside: tuple[str, ...] = ()

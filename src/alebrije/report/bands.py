@@ -35,8 +35,12 @@ def band_panels(
     most: float | None = None,
     marks: Mapping[str, float] | None = None,
     mark_words: str = "",
+    log: bool = False,
 ) -> Figure:
-    """A panel for each title. `marks` are dotted vertical lines by title, `most` is the end of the y axis."""
+    """A panel for each title. `marks` are dotted vertical lines by title, `most` is the end of the y axis.
+
+    With `log`, a wide range of x gets a logarithmic axis.
+    """
     from matplotlib.figure import Figure
 
     columns = min(_COLUMNS, len(panels))
@@ -54,7 +58,7 @@ def band_panels(
             _draw(axes, band)
         if marks and title in marks:
             axes.axvline(marks[title], color=SOFT, linewidth=1, linestyle=":", zorder=0)
-        _ticks(axes, xs)
+        _ticks(axes, xs, log)
         lowest = number >= len(panels) - columns
         axes.tick_params(labelsize=7, labelleft=number % columns == 0)
         axes.set_xlabel(x_label if lowest else "", fontsize=8)
@@ -83,11 +87,11 @@ def _draw(axes: Axes, band: Band) -> Any:
     return axes.plot(x, y, dash, color=color, marker=marker, markersize=3.5, linewidth=1.4, label=band.name)[0]
 
 
-def _ticks(axes: Axes, xs: Sequence[float]) -> None:
+def _ticks(axes: Axes, xs: Sequence[float], log: bool) -> None:
     """Ticks at all numbers; labels at those that have space."""
     if not xs:
         return
-    if log := xs[0] > 0 and xs[-1] >= _WIDE * xs[0]:
+    if log := log and xs[0] > 0 and xs[-1] >= _WIDE * xs[0]:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
     axes.set_xticks(xs, _spaced_labels([math.log2(x) if log else x for x in xs], xs))

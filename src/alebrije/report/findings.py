@@ -16,6 +16,7 @@ from alebrije.results.estimates import mean_over_seeds
 from alebrije.results.formats import visible
 from alebrije.results.merge import without_superseded_failures
 from alebrije.results.published import Published
+from alebrije.results.scores import ARRAYS
 from alebrije.studies.commands import derived_command, noted_commands
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import trained_on
@@ -44,6 +45,12 @@ class Finding:
     def metrics(self) -> tuple[str, ...]:
         """The names of its values, in the order in which they were computed."""
         return tuple(dict.fromkeys(name for result in self.results for name in result.values))
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the model is a file of arrays."""
+        model = self.results[0].cell.inputs.get("subject")
+        return isinstance(model, Mapping) and ARRAYS in model
 
     @property
     def trained_on(self) -> str:

@@ -281,6 +281,8 @@ def _about(findings: Findings, model: str) -> str:
     own = [finding for finding in findings.all if finding.model == model]
     if str(own[0].get("model") if own else model) in ALL_REFERENCES:
         return f"reference: {ALL_REFERENCES[str(own[0].get('model') if own else model)]}"
+    if own and own[0].is_file:
+        return "arrays in a file"
     trained = list(dict.fromkeys(finding.trained_on for finding in own if finding.trained_on))
     return f"trained on {listed(trained[:3])}{' and others' if len(trained) > 3 else ''}" if trained else _UNKNOWN
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from PIL import Image
 
+from alebrije.arrays import Bytes
 from alebrije.report.charts import ACCENT, INK, styled
 from alebrije.report.verdict import Verdict
 from alebrije.results.formats import visible
-from alebrije.sheets.sheet import Picture
+from alebrije.sheets.sheet import Picture, save_animation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,11 +56,12 @@ class Shot(Picture):
 
     @cached_property
     def _encoded(self) -> tuple[str, bytes]:
-        """The smaller of PNG and JPEG."""
-        image = Image.fromarray(np.ascontiguousarray(self.pixels))
-        if max(image.size) > self.most:
-            image.thumbnail((self.most, self.most))
+        """The smaller of PNG and JPEG; a video as an animated PNG."""
+        image, *others = (_thumbnail(pixels, self.most) for pixels in (self.pixels, *self.rest))
         png, jpeg = io.BytesIO(), io.BytesIO()
+        if others:
+            save_animation(png, [image, *others], self.milliseconds)
+            return "png", png.getvalue()
         image.save(png, "PNG", optimize=True)
         image.save(jpeg, "JPEG", quality=_QUALITY, subsampling=0)
         return min(("png", png.getvalue()), ("jpeg", jpeg.getvalue()), key=lambda made: len(made[1]))
@@ -74,6 +76,13 @@ class Shot(Picture):
         """The picture as a data URI."""
         kind, content = self._encoded
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _thumbnail(pixels: Bytes, most: int) -> Image.Image:
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    if max(image.size) > most:
+        image.thumbnail((most, most))
+    return image
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from alebrije.studies.untrained import PROJECTION, kind_of_twin
 
 TWIN, PIXELS = "its untrained twin", "pixels"
 _PIXELS = (PIXELS, POSITIONS)
+NONE = "no yardstick"  # of scores of a file
 YARDSTICK_RULE = (
     "A model is better than a yardstick if the 95 % interval of the difference lies above 0 and the difference is "
     f"larger than {THRESHOLDS['margin'].value:g}, or than half of what the yardstick lacks to 1 if that is less. "
@@ -94,6 +95,8 @@ def compare_with_yardsticks(findings: Findings, decisive: Sequence[Finding], met
     name = str(own[0].get("model")) if own else ""
     if not own or name in _PIXELS:
         return []
+    if own[0].is_file:
+        return [Lacking(NONE, "a file of arrays has neither a network nor images")]
     beside = [] if name in REFERENCES else [_beside(own, findings.twins_of, TWIN, metric)]
     names = _PIXELS if any(finding.get("clusters") for finding in own) else (PIXELS,)
     found = {each: [one for one in findings.of(own[0].study) if one.get("model") == each] for each in names}
@@ -106,6 +109,9 @@ def judge_beside(verdict: Verdict, comparisons: Sequence[Comparison | Lacking], 
         return replace(verdict, mark="yardstick", text=f"{verdict.text} Other models are compared with it.")
     if verdict.mark not in ("good", "partly"):
         return verdict
+    if any(one.yardstick == NONE for one in comparisons):
+        text = f"{verdict.text} It was compared with no yardstick: a file of arrays has neither a network nor images."
+        return replace(verdict, mark="partly", text=text)
     found = [one for one in comparisons if isinstance(one, Comparison)]
     beside = f" Beside it: {'; '.join(one.words for one in found)}." if found else ""
     lacking = [one for one in comparisons if isinstance(one, Lacking)]
@@ -131,7 +137,7 @@ def yardsticks_table(findings: Findings, metric: str, decisive: Mapping[str, Seq
     for model, own in decisive.items():
         score = mean_known(own, metric)
         name = Entry(visible(model), visible(model).lower())
-        for one in compare_with_yardsticks(findings, own, metric) if score is not None else ():
+        for one in compare_with_yardsticks(findings, own, metric) if score is not None and not own[0].is_file else ():
             assert score is not None
             rows.append((name, _score_entry(score), Entry(one.yardstick, one.yardstick), *_beside_entries(one)))
     if not rows:

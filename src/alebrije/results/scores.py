@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from alebrije.results.canonical_json import json_value
 
 SCHEMA_VERSION = 1
+ARRAYS = "arrays"  # in the identity of a model that is a file of arrays
 LONGEST = 2_000  # numbers kept of one field; `left_out` lists longer fields
 
 

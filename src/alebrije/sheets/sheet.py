@@ -62,11 +62,16 @@ class Picture:
         buffer = io.BytesIO()
         first, *others = (Image.fromarray(np.ascontiguousarray(each)) for each in (self.pixels, *self.rest))
         if others:
-            times = [self.milliseconds] * len(others) + [1_000]  # the last frame stays for a moment
-            first.save(buffer, "PNG", save_all=True, append_images=others, duration=times, loop=0)
+            save_animation(buffer, [first, *others], self.milliseconds)
         else:
             first.save(buffer, "PNG")
         return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def save_animation(file: io.BytesIO, frames: Sequence[Image.Image], milliseconds: float) -> None:
+    """Write frames as an animated PNG without end; the last one stays for a moment."""
+    times = [milliseconds] * (len(frames) - 1) + [1_000]
+    frames[0].save(file, "PNG", save_all=True, append_images=frames[1:], duration=times, loop=0)
 
 
 @dataclass(frozen=True)

@@ -236,9 +236,10 @@ def plan_of(model: Model) -> Plan | None:
 
 def takes_of(model: Model) -> Shows | None:
     """What a model takes: images, videos or views; None for references, which take all of them."""
-    if isinstance(model, LoadedModel):
-        return model.encoder.takes
-    plan = plan_of(model)
+    of = getattr(model, "of", model)  # a twin takes what its model takes
+    if isinstance(of, LoadedModel):
+        return of.encoder.takes
+    plan = plan_of(of)
     return None if plan is None else plan.record.takes
 
 

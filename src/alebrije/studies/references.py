@@ -56,11 +56,13 @@ class Pixels:
 
     def encode(self, view: View) -> Encoding:
         """All pixels as one vector."""
-        return Encoding(vector=resized(view.images, self.size or view.images.shape[-1]).flatten(1))
+        frames = resized(view.images.flatten(0, -4), self.size or view.images.shape[-1])
+        return Encoding(vector=frames.reshape(len(view), -1))
 
     def group(self, view: View) -> Tensor | None:
-        """The colour cluster of each pixel."""
-        return colour_clusters(view.images, self.clusters)
+        """The colour cluster of each pixel; all frames of a video, or all views, have the same clusters."""
+        whole = view.images.movedim(-3, 1).flatten(2, -2)  # [B, 3, T * H, W]
+        return colour_clusters(whole, self.clusters).reshape(*view.images.shape[:-3], *view.images.shape[-2:])
 
     def decode(self, codes: Tensor) -> Tensor | None:
         """The image again."""
@@ -136,7 +138,7 @@ class Noise:
 
     def group(self, view: View) -> Tensor | None:
         """A random group per pixel."""
-        shape = view.images.shape[-2:]
+        shape = (*view.images.shape[1:-3], *view.images.shape[-2:])
         return torch.stack([torch.randint(self.groups, shape, generator=g) for g in self._generators(view)])
 
     def decode(self, codes: Tensor) -> Tensor | None:

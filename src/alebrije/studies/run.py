@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 from alebrije import adapters
 from alebrije.errors import InputError
+from alebrije.metrics import find
 from alebrije.results import Result
 from alebrije.results.canonical_json import digest
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job, RunSummary, Workers, in_shard, run_jobs
 from alebrije.studies.kept_cells import kept_once
 from alebrije.studies.model import takes_of, user_encoder
+from alebrije.studies.own_metrics import own_names
 from alebrije.studies.references import is_pixels, reference
 from alebrije.studies.request import Request
 from alebrije.studies.untrained import untrained_twins
@@ -60,6 +62,8 @@ def plan_study(study: Study, folder: ResultFolder, request: Request) -> PlannedS
     """The jobs of a request; an InputError if the study cannot answer it."""
     known = {name.lower() for name in study.metrics}
     for name in request.metrics:
+        if own_names([name]) and find(name).instrument == study.name:
+            continue
         if name.lower() not in known:
             raise InputError(f"{study.name} has no value {name!r}{did_you_mean(name, study.metrics)}")
     for option in _OPTIONS:

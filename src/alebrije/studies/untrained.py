@@ -109,9 +109,10 @@ class RandomProjection:
     of: LoadedModel
     subject: Mapping[str, Any]  # the identity of the model
     seed: int
-    shape: tuple[int, ...]  # of a code: [D] or [K, D]
+    shape: tuple[int, ...]  # of a code: [D] or [K, D], also of one frame
     groups: int | None  # None if the model has no masks
     token_shape: tuple[int, ...] = ()  # [D, h, w] if the model has tokens
+    per_frame: bool = False  # whether each frame of a video has codes of its own
 
     @property
     def labels(self) -> Mapping[str, Label]:
@@ -121,8 +122,9 @@ class RandomProjection:
     @property
     def identity(self) -> Mapping[str, Any]:
         """The form of the codes, and the seed."""
-        tokens = {"tokens": list(self.token_shape)} if self.token_shape else {}
-        about = {"shape": list(self.shape), "groups": self.groups, **tokens}
+        more: dict[str, Any] = {"per frame": True} if self.per_frame else {}
+        more |= {"tokens": list(self.token_shape)} if self.token_shape else {}
+        about = {"shape": list(self.shape), "groups": self.groups, **more}
         return {**_identity(self.subject, PROJECTION, self.seed), **about}
 
     @property
@@ -132,10 +134,11 @@ class RandomProjection:
 
     def encode(self, view: View) -> Encoding:
         """The projections."""
-        pixels = resized(view.images, _PIXELS).flatten(1)  # [B, 3 * _PIXELS**2]
+        pixels = resized(view.images.flatten(0, -4), _PIXELS).flatten(1)  # [B * T, 3 * _PIXELS**2]
         width = torch.Size(self.shape).numel()
         directions = torch.randn(pixels.shape[1], width, generator=self._generator()) / pixels.shape[1] ** 0.5
-        codes = (pixels @ directions.to(pixels.device)).unflatten(1, self.shape)
+        each = (pixels @ directions.to(pixels.device)).reshape(*view.images.shape[:-3], *self.shape)
+        codes = each if self.per_frame or view.images.ndim == 4 else each.mean(1)
         return Encoding(slots=codes) if self.kind == "slots" else Encoding(vector=codes)
 
     def group(self, view: View) -> Tensor | None:
@@ -143,7 +146,9 @@ class RandomProjection:
         if self.groups is None:
             return None
         channels = self._convolved(view, self.groups)
-        return (channels - channels.mean((2, 3), keepdim=True)).argmax(1)
+        channels = channels.reshape(*view.images.shape[:-3], *channels.shape[1:])  # [B, K, H, W] or [B, T, K, H, W]
+        pixels = (2, 3) if view.images.ndim == 4 else (1, 3, 4)
+        return (channels - channels.mean(pixels, keepdim=True)).argmax(-3)
 
     def tokens(self, view: View) -> Tokens | None:
         """The channels of a random convolution, averaged over patches; None if the model has no tokens."""
@@ -154,9 +159,9 @@ class RandomProjection:
         return Tokens(maps, maps.new_empty(len(maps), 0, width))
 
     def _convolved(self, view: View, channels: int) -> Tensor:
-        """A random convolution of the images [B, channels, H, W]."""
+        """A random convolution of the images, or of all frames [B, channels, H, W]."""
         kernel = torch.randn(channels, 3, _KERNEL, _KERNEL, generator=self._generator()).to(view.images.device)
-        return F.conv2d(view.images.float() / 255, kernel, padding="same")
+        return F.conv2d(view.images.flatten(0, -4).float() / 255, kernel, padding="same")
 
     def decode(self, codes: Tensor) -> Tensor | None:
         """None: it has no decoder."""
@@ -205,9 +210,10 @@ def _loaded_twins(model: LoadedModel, count: int) -> list[Model]:
         encoding, token_shape = model.encoder.sample(), model.encoder.token_shape
     except InputError:  # raised again, and stored, by the cells of the model
         return []
-    shape = tuple(encoding.codes.shape[1:])
-    groups = None if encoding.masks is None else int(encoding.masks.shape[1])
-    return [RandomProjection(model, subject, seed, shape, groups, token_shape) for seed in range(count)]
+    per_frame = encoding.slots is not None and encoding.slots.ndim == 4
+    shape = tuple(encoding.codes.shape[2 if per_frame else 1 :])
+    groups = None if encoding.masks is None else int(encoding.masks.shape[-3])
+    return [RandomProjection(model, subject, seed, shape, groups, token_shape, per_frame) for seed in range(count)]
 
 
 def _can_be_drawn_again(encoder: Encoder) -> bool:

@@ -25,6 +25,7 @@ from alebrije.results.cells import Label
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
 from alebrije.studies.model import LoadedModel, Model, TrainedModel
+from alebrije.studies.own_metrics import own_names, own_versions
 from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import Plan, plan
@@ -68,7 +69,7 @@ SIZES: Mapping[SizeName, Size] = {
 
 def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     """A cell for each model, corpus and variant of its slots."""
-    wanted = tuple(name for name in METRICS if _wants(request, name))
+    wanted = (*(name for name in METRICS if _wants(request, name)), *own_names(request.metrics))
     if not wanted:
         return []
     size = SIZES[request.size]
@@ -148,7 +149,7 @@ def _job(
         "subject": dict(model.identity),
         "corpus": corpus.settings,
         "variant": variant,
-        "metrics": versions(wanted),
+        "metrics": versions(wanted) | own_versions(wanted),
         "protocol": PROTOCOL,
     }
     cell = Cell(study="analogy", labels=labels, inputs=inputs)

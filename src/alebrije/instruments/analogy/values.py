@@ -25,6 +25,7 @@ from alebrije.results import Cell, Value
 from alebrije.studies.encode import NotExaminedError
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import Model, View
+from alebrije.studies.own_metrics import own_names, own_value
 from alebrije.studies.values import mean_value, null_value
 from alebrije.train.scene_sets import known_factors
 
@@ -62,6 +63,7 @@ def compute_values(
     of_codes = {name: _coat(find(name), codes) for name in COAT_METRICS if name in wanted}
     if {"tre", RELATIVE_TRE} & set(wanted):
         of_codes |= _tre(views, codes)
+    of_codes |= {name: _own(name, codes) for name in own_names(wanted)}
     for name, value in of_codes.items():
         values[name] = value.model_copy(update={"details": {**value.details, **encoded.details}})
     if not isinstance(model, Checkpoint) and corpus.name != WHITE:
@@ -83,6 +85,13 @@ def _coat(record: Record, codes: Mapping[str, Codes]) -> Value:
         "settings": answer.settings,
     }
     return mean_value(record, answer.cases, answer.score, reason=answer.reason, details=details)
+
+
+def _own(name: str, codes: Mapping[str, Codes]) -> Value:
+    """The value of a user's metric on the codes of the four scenes and of the hard negatives."""
+    whole = {role: each if isinstance(each, Tensor) else each[:] for role, each in codes.items()}
+    negatives = {each: whole[each] for each in HARD_NEGATIVES if each in whole}
+    return own_value(name, {**{role: whole[role] for role in QUADRUPLE}, "negatives": negatives})
 
 
 def versions(names: Sequence[str]) -> dict[str, int]:

@@ -107,7 +107,8 @@ def judge_scores(scores: Mapping[str, CorpusScore]) -> Verdict:
     if failed:
         text = f"It fails the hard negative{'s' if len(failed) > 1 else ''} {listed(failed)}{where}"
         return Verdict("partly", f"{text}, so its score ({score}) may be due to a shortcut.{rest}")
-    tests = f", passes all {count} hard negatives" if own.passed else ""
+    tests = f", passes {f'all {count} hard negatives' if len(own.passed) > 1 else 'the hard negative'}"
+    tests = tests if own.passed else ""
     if value >= COAT_GOOD:
         return Verdict("good", f"Its codes add up{where} ({score}{tests}).{rest}")
     below = "just below" if rounded(value) == rounded(COAT_GOOD) else "below"

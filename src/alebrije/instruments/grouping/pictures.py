@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,12 +78,25 @@ def marked_picture(image: Bytes, true: npt.ArrayLike, groups: npt.ArrayLike) -> 
     truth, found = _maps(true, groups)
     if image.shape[:2] != truth.shape:
         raise InputError(f"the image and its labels must have the same size, not {image.shape[:2]} and {truth.shape}")
+    return _marked(image, truth, found, matched_colors(truth, found), faults(truth, found))
+
+
+def marked_frames(images: Sequence[Bytes], true: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[list[Bytes], Faults]:
+    """`marked_picture` for T frames or views [T, H, W]: colours and marks are about all of them together."""
+    shape = np.shape(true)
+    whole = tuple(np.reshape(labels, (-1, shape[-1])) for labels in (true, groups))  # one tall picture
+    colors, what = matched_colors(*whole).reshape(*shape, 3), faults(*whole)
+    each = zip(images, *(np.asarray(labels).astype(np.int64) for labels in (true, groups)), colors, strict=True)
+    return [_marked(image, truth, found, color, what) for image, truth, found, color in each], what
+
+
+def _marked(image: Bytes, truth: Integers, found: Integers, colors: Bytes, what: Faults) -> Bytes:
+    """One picture, with the marks of these faults."""
     scale = -(-_LEAST_SIDE // min(truth.shape))
     grey = image.mean(2, keepdims=True)
-    mixed = (0.35 * grey + 0.65 * matched_colors(truth, found)).astype(np.uint8)
+    mixed = (0.35 * grey + 0.65 * colors).astype(np.uint8)
     picture: Bytes = mixed.repeat(scale, 0).repeat(scale, 1)
     truth, found = (each.repeat(scale, 0).repeat(scale, 1) for each in (truth, found))
-    what = faults(truth, found)
     for group in what.merged:
         picture[_edge(found == group, 3)] = MERGED
     row, column = np.indices(truth.shape)

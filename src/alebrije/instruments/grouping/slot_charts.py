@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from alebrije.instruments.grouping.parts import EACH
 from alebrije.instruments.grouping.verdict import tested_as_trained
 from alebrije.report import sections
 from alebrije.report.bands import Band, band_panels, numbered
@@ -107,28 +108,32 @@ def _lines_of_scores(findings: Sequence[Finding]) -> list[Chart]:
         ]
     words = "Scores by the number of slots, the same in training and at test time. FG-ARP is precision, FG-ARR recall. "
     words += f"{_BANDS} The scenes need a slot for each of the most objects and one for the background."
-    draw = partial(band_panels, panels, "slots", "score", 1.02, _needed(swept), _NEEDED)
+    draw = partial(band_panels, panels, "slots", "score", 1.02, _needed(swept), _NEEDED, True)
     return [Chart(slug(_NAME, "over-slots"), "Scores over the number of slots", words, draw)]
 
 
 def _lines_of_models(findings: Sequence[Finding]) -> list[Chart]:
-    """Several models of one world beside each other, in one panel for each score (Figures 6, 7, 8 and 12)."""
+    """Several models of one world beside each other, in one panel for each score (Figures 6, 7, 8 and 12).
+
+    Models of single images and of several views are compared by the score of each view alone.
+    """
     charts = []
     for world, group in _by(findings, "world").items():
         labels = varied(group, *_VARIANTS)
         lines = {title: own for title, own in _groups(group, *labels).items() if _numbers(own) > 1}
         if len(lines) < 2:
             continue
-        colors = numbered(lines)
+        colors, alone = numbered(lines), any(finding.get("corpus") is not None for finding in group)
         panels = {
-            name: [Band(title, _over_slots(own, metric), colors[title]) for title, own in lines.items()]
+            name: [Band(title, _over_slots(own, metric, alone), colors[title]) for title, own in lines.items()]
             for metric, name in LINES.items()
         }
         panels = {name: [band for band in bands if band.points] for name, bands in panels.items()}
         most = max(_needed({world: group}).values(), default=None)
         marks = {} if most is None else dict.fromkeys(panels, most)
         words = f"Models on {world} by their number of slots, the same in training and at test time. {_BANDS}"
-        draw = partial(band_panels, panels, "slots", "score", 1.02, marks, _NEEDED)
+        words += " Each view is scored alone, because some of the models see only one." if alone else ""
+        draw = partial(band_panels, panels, "slots", "score", 1.02, marks, _NEEDED, True)
         charts.append(Chart(slug(_NAME, "models-over-slots", world), f"Models over slots: {world}", words, draw))
     return charts
 
@@ -175,8 +180,9 @@ def _swept(findings: Sequence[Finding], *labels: str) -> Group:
     return {title: group for title, group in groups.items() if _numbers(group) > 1}
 
 
-def _over_slots(findings: Sequence[Finding], metric: str) -> list[Point]:
-    known = ((finding.get("train_slots"), finding.known(metric)) for finding in findings)
+def _over_slots(findings: Sequence[Finding], metric: str, alone: bool = False) -> list[Point]:
+    names = (f"{metric}{EACH}", metric) if alone else (metric,)
+    known = ((finding.get("train_slots"), finding.known(*names)) for finding in findings)
     return sorted((_point(float(slots), found) for slots, found in known if found is not None), key=lambda p: p.x)
 
 

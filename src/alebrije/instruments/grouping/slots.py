@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from alebrije.adapters import Encoder
+from alebrije.adapters.inputs import signature_of
 from alebrije.encoding import Encoding
 from alebrije.models import get as get_model
 from alebrije.results import Cell, Result, Value
@@ -58,14 +59,17 @@ class WithTestSlots:
     def encoder(self) -> Encoder:
         """The model as an encoder with this number of slots."""
         inner = self.model.encoder if isinstance(self.model, LoadedModel) else self.model.encoder()
-        model = partial(inner.model, slots=self.slots)
         return Encoder(
-            model, name=inner.name, preprocessing=inner.preprocessing, device=inner.device, batch=inner.batch
+            _WithSlots(inner, self.slots),
+            name=inner.name,
+            preprocessing=inner.preprocessing,
+            device=inner.device,
+            batch=inner.batch,
         )
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
-        return self.encoder()(view.images)
+        return LoadedModel(self.encoder()).encode(view)
 
     def group(self, view: View) -> Tensor | None:
         """The slot with the largest mask at each pixel."""
@@ -81,6 +85,17 @@ class WithTestSlots:
             return []
         twins = untrained_twins(self.model, count)
         return [WithTestSlots(twin, self.plan, self.slots) for twin in twins if isinstance(twin, Untrained)]
+
+
+class _WithSlots:
+    """The model of an encoder, called with a number of slots."""
+
+    def __init__(self, inner: Encoder, slots: int) -> None:
+        self.model, self.slots, self.takes = inner.model, slots, inner.takes
+        self.__signature__ = signature_of(inner.model)  # it is given the same boxes or cameras
+
+    def __call__(self, images: Tensor, **given: Tensor) -> Any:
+        return self.model(images, slots=self.slots, **given)
 
 
 def with_test_slots(model: TrainedModel | LoadedModel, numbers: Sequence[int]) -> list[WithTestSlots]:

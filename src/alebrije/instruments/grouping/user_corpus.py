@@ -12,6 +12,7 @@ import torch
 
 from alebrije.arrays import Integers
 from alebrije.data.user_images import PREFIX, UserImages, user_images
+from alebrije.encoding import Shows
 from alebrije.errors import InputError
 from alebrije.instruments.grouping.images import SEED, Corpus
 from alebrije.studies.folder import ResultFolder
@@ -22,14 +23,19 @@ class UserCorpus(Corpus):
     """The images of `data:FOLDER` with their masks."""
 
     @classmethod
-    def of(cls, world: str, images: int, pixels: int) -> UserCorpus:
+    def of(cls, world: str, images: int, pixels: int, frames: int | None = None, one_view: bool = False) -> UserCorpus:
         """The corpus of a folder, at the size of its images; an InputError if they have no masks."""
         data = user_images(world)
         assert data is not None
         if not data.has_masks:
             folder = world.removeprefix(PREFIX)
             raise InputError(f"{folder}: has no masks, so grouping cannot be tested; add a folder masks")
-        return cls(world, images, data.read([0]).images.shape[-1])
+        return cls(world, images, data.read([0]).images.shape[-1])  # frames and views: it has none
+
+    @property
+    def shows(self) -> Shows:
+        """Single images."""
+        return "images"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -62,7 +68,7 @@ class UserCorpus(Corpus):
         return self._data.checksum(self._rows)
 
 
-def corpus_of(world: str, images: int, pixels: int) -> Corpus:
+def corpus_of(world: str, images: int, pixels: int, frames: int | None = None, one_view: bool = False) -> Corpus:
     """The corpus of a world, or of `data:FOLDER`; an InputError if it cannot be used."""
     kind = UserCorpus if world.startswith(PREFIX) else Corpus
-    return kind.of(world, images, pixels)
+    return kind.of(world, images, pixels, frames, one_view)

@@ -81,12 +81,13 @@ def _strips(samples: dict[str, Array]) -> tuple[Strip, ...]:
 
 def _strips_of(samples: dict[str, Array], ending: str, title: str) -> tuple[Strip, ...]:
     found = images_in(samples, f"source{ending}", f"target{ending}", f"predicted{ending}")
-    if found is None or found[1].shape != found[2].shape:
+    found = found or images_in(samples, f"target{ending}", f"predicted{ending}")  # of a file without sources
+    if found is None or found[-2].shape != found[-1].shape:
         return ()
     strips = []
-    for source, target, predicted in list(zip(*found, strict=True))[: sections.CASES]:
+    for *source, target, predicted in list(zip(*found, strict=True))[: sections.CASES]:
         pictures = (
-            shot("source", source, "the given scene"),
+            *(shot("source", image, "the given scene") for image in source),
             shot("target", target, "the true next scene"),
             shot("predicted", predicted, "the predicted next scene"),
             Shot("difference", sections.difference_picture(target, predicted), "the difference of the two"),

@@ -34,9 +34,10 @@ def section(findings: Findings) -> Section:
     """The charts, tables and predictions of imagination."""
     everything = findings.of(_NAME)
     shown = [finding for finding in everything if finding.estimate(OUT_ERROR) is not None]
+    pictured = [*shown, *(finding for finding in everything if finding.is_file)]
     return Section(
         charts=[*_error_charts(shown), *_factor_charts(shown), *rule_charts(findings.label_values("rule", _NAME))],
-        galleries=[*sheets(findings, shown), *galleries(findings, shown)],
+        galleries=[*sheets(findings, shown), *galleries(findings, pictured)],
         grids=[*tables(everything), *sections.full_grids(findings, _NAME, ScoreWords(baselines=BASELINES))],
         remarks=(_REMARK, *_encoder_remarks(everything)),
     )

@@ -40,6 +40,7 @@ from alebrije.scenes.rules import ANALYSIS_RULES
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
 from alebrije.studies.model import Model, TrainedModel, identity_on
+from alebrije.studies.own_metrics import own_names
 from alebrije.studies.references import REFERENCES, is_pixels, reference
 from alebrije.studies.request import Request, SizeName
 from alebrije.studies.together import Together
@@ -117,7 +118,7 @@ SIZES: Mapping[SizeName, Size] = {
 def jobs(folder: ResultFolder, request: Request) -> list[Job]:
     """A cell for each model, world, rule, alpha and seed, and one for each world whose whole scenes are read."""
     readers = [_reader_job(folder, request, settings) for settings in scene_readers(request)]
-    wanted = tuple(name for name in METRICS if _wants(request, name))
+    wanted = (*(name for name in METRICS if _wants(request, name)), *own_names(request.metrics))
     if not wanted:
         return readers
     _check_alphas(request)

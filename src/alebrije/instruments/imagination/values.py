@@ -26,6 +26,7 @@ from alebrije.metrics.lpips import weight_files
 from alebrije.results import Cell, Value
 from alebrije.studies.encode import NotExaminedError
 from alebrije.studies.folder import ResultFolder
+from alebrije.studies.own_metrics import own_names, own_value, own_versions
 from alebrije.studies.values import mean_value, null_value
 
 IN_ERROR, OUT_ERROR = "in-distribution error", "out-of-distribution error"
@@ -58,6 +59,8 @@ def compute_values(
         values[LPIPS] = lpips_value(new)
     if examination.reader is not None:
         values |= accuracy_values(examination.reader.trained(folder, examination.device), known, new)
+    arrays = {"target": new.target, "predicted": new.images}
+    values |= {name: own_value(name, arrays) for name in own_names(examination.wanted)}
     _keep_samples(folder, cell, known, new)
     return {name: value for name, value in values.items() if name in wanted}
 
@@ -79,6 +82,7 @@ def metric_inputs(examination: Examination) -> dict[str, Any]:
     return {
         **{metric: find(metric).version for metric, names in _CATALOGUED.items() if set(names) & set(wanted)},
         "values": list(wanted),
+        **own_versions(wanted),
         "reader": None if examination.reader is None else examination.reader.settings,
         **({"lpips weights": lpips_weights()} if LPIPS in wanted else {}),
     }

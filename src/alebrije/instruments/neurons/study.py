@@ -30,6 +30,7 @@ from alebrije.results import Cell, Value
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.jobs import Job
 from alebrije.studies.model import Model, TrainedModel, identity_on
+from alebrije.studies.own_metrics import own_names, own_versions
 from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
@@ -134,9 +135,10 @@ class _Cells:
         """The cell of all metrics."""
         usual = self._size.metrics
         wanted = [name for name in METRICS if (self.request.wants(name) if self.request.metrics else name in usual)]
+        wanted += own_names(self.request.metrics)
         if wanted:
             work = partial(compute_values, self._encoded(self.model), wanted, self._size.heads, self._by_name)
-            yield self._job(work, self.identity, {}, {"metrics": versions(wanted)})
+            yield self._job(work, self.identity, {}, {"metrics": {**versions(wanted), **own_versions(wanted)}})
 
     def generalisation(self) -> Iterator[Job]:
         """The cell of each held-out pair, and those over all pairs."""

@@ -21,6 +21,7 @@ from alebrije.results.cells import ScoreInterval
 from alebrije.results.scores import MetricResult
 from alebrije.scoring import ROW_RESAMPLES, MetricCall, run_metric
 from alebrije.studies.encode import NotExaminedError
+from alebrije.studies.own_metrics import own_names, own_value
 
 _MLP, _LINEAR = "MLP accuracy", "linear accuracy"
 _DCI_PARTS = {"DCI-D": "disentanglement", "DCI-C": "completeness", "DCI-I": "informativeness"}
@@ -87,6 +88,8 @@ class _Metrics:
         self.results: dict[str, MetricResult] = {}
 
     def value(self, name: str) -> Value:
+        if own_names([name]):
+            return own_value(name, {"codes": self.codes.values, "factors": self.factors})
         metric, huge = _CATALOG.get(name), self.codes.width > HUGE
         if not self.any_length and ((self.long and metric in _NOT_FOR_LONG) or (huge and metric not in _FOR_HUGE)):
             return Value(score=None, reason=too_long(self.codes.width, name))
