@@ -43,14 +43,10 @@ TITLES = {
     "ssm-slot-slow": "SSM-Slot, released recipe",
     "i2i-vit-again": "I2I-ViT, second run",
     "annealed-vae": "AnnealedVAE",
-    "factor-vae": "FactorVAE",
-    "parted-vae": "PartedVAE",
-    "parted-vae-ss": "PartedVAE-ss",
-    "weakde": "WeakDE",
 }
 PUBLISHED = TITLES | dict.fromkeys(("oracle-unmixed", "oracle-slow"), "Oracle") | {"i2i-vit-again": "I2I-ViT"}
 PUBLISHED |= dict.fromkeys(("ssm-slot-long", "ssm-slot-again", "ssm-slot-longest", "ssm-slot-slow"), "SSM-Slot")
-MORE = "black", "gold", "teal", "navy", "saddlebrown", "crimson", "olive", "plum", "salmon", "slategray"
+MORE = "black", "gold", "teal", "navy", "saddlebrown", "crimson"
 COLOURS = dict(zip(TITLES, (*plt.rcParams["axes.prop_cycle"].by_key()["color"], *MORE), strict=True))
 
 
@@ -194,36 +190,26 @@ def joint_records(kind: str) -> dict[str, Record]:
     return dict(json.loads(path.read_text())) if path.is_file() else {}
 
 
-def joint_scores() -> str:
-    """Scores of models that were trained beside each other, next to the published ones, in percent."""
-    rows = []
-    for record in joint_records("neurons").values():
-        model, found = record["plan"]["model"], record["found"]
-        accuracies = [mean(found["accuracy"]["all neurons"]), *found["accuracy"]["one neuron"]]
-        ours = {**{name: found[name] for name in ("MIG", "SNC", "NK")}, "MLP": accuracies[0]}
-        pairs = [each for name, value in ours.items() for each in (f"{100 * value:.1f}", published_score(model, name))]
-        alone = ", ".join(f"{100 * value:.0f}" for value in accuracies[1:])
-        rows.append((TITLES[model], record["plan"]["seed"], f"{record['steps']:,}", *pairs, alone))
-    head = [each for name in ("MIG", "SNC", "NK", "MLP") for each in (name, "paper")]
-    return table(("model", "seed", "steps", *head, "one neuron: shape, scale, orientation, x, y"), rows)
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean."""
-    return sum(values) / len(values)
-
-
 def joint_annealed() -> str:
-    """SNC and MIG of AnnealedVAE with the preset `small` along its training, in percent."""
+    """SNC and MIG of AnnealedVAE with the preset `small` along its training, and accuracies at its end, in percent."""
     found = [record for record in joint_records("neurons").values() if record["plan"]["model"] == "annealed-vae"]
     steps = sorted({row["step"] for record in found for row in record["found"]["over training"]})
-    shown = [step for step in steps if step % 5_000 == 0 or step == steps[-1]]
     rows = []
     for record in found:
         scores = {row["step"]: row for row in record["found"]["over training"]}
-        cells = [f"{100 * scores[step]['SNC']:.1f} / {100 * scores[step]['MIG']:.1f}" for step in shown]
-        rows.append((record["plan"]["seed"], *cells))
-    return table(("seed", *(f"{step:,} steps" for step in shown)), rows)
+        cells = [f"{100 * scores[step]['SNC']:.1f} / {100 * scores[step]['MIG']:.1f}" for step in steps]
+        alone = ", ".join(f"{100 * each:.0f}" for each in record["found"]["accuracy"]["one neuron"])
+        rows.append((record["plan"]["seed"], *cells, alone))
+    last = f"accuracies at {steps[-1]:,}: shape, scale, orientation, x, y"
+    return table(("seed", *(f"{step:,} steps" for step in steps), last), rows)
+
+
+def iodine_scores() -> str:
+    """Grouping scores of IODINE on coat along its training."""
+    rows = json.loads((DOCS / "evidence" / "iodine-coat.json").read_text())["history"]
+    head = ("steps at 32 pixels", "FG-ARI at 32 pixels", "FG-ARI at 64 pixels", "FG-ARP", "FG-ARR", "ms per step")
+    names = ("FG-ARI at this size", "FG-ARI", "FG-ARP", "FG-ARR")
+    return table(head, [(f"{r['step']:,}", *(f"{r[name]:.2f}" for name in names), f"{r['ms']:.1f}") for r in rows])
 
 
 def slot_scores() -> str:
@@ -337,9 +323,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "neurons": neuron_scores,
     "annealed": annealed_scores,
     "annealing trials": annealing_trials,
-    "joint neurons": joint_scores,
     "joint annealed": joint_annealed,
     "slots": slot_scores,
+    "iodine": iodine_scores,
 }
 CURVES = {"svib": svib_curves, "neurons": neuron_curves, "slots": slot_curves}
 

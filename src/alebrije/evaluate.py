@@ -211,6 +211,8 @@ def evaluate(
     std: float | Sequence[float] | None = None,
     batch: int = 64,
     layer: str | None = None,
+    pool: Literal["cls", "mean", "tokens"] | None = None,
+    method: str | None = None,
     name: str | None = None,
     worlds: str | Sequence[str] = (),
     rules: str | Sequence[str] = (),
@@ -238,12 +240,15 @@ def evaluate(
         std: Per-channel standard deviation to divide by.
         batch: Images per forward pass.
         layer: The submodule whose output is used instead of the model's.
+        pool: The codes of a model with tokens: "cls" (the class token), "mean" or "tokens" (as slots). By default its
+            own pooled output; of bare tokens, analogy and neurons take the mean and say so.
+        method: The method that is called instead of the model, such as "encode".
         name: The name of the model in tables.
         worlds: The worlds to test on, for instruments with several. "data:FOLDER" are images of your own: grouping runs
             if they have masks, neurons if they have attributes.
         rules: For imagination: rules such as "S-A".
         alphas: For imagination: shares of the non-core combinations that training shows.
-        workers: Processes that share the work.
+        workers: Processes that share the work. On a GPU each of them loads the model.
         progress: A callback for each finished cell.
         activity: A callback with what is being done, such as "rendering grouping-clevr6", when that changes.
         images: Images of your own instead of worlds: [B, 3, H, W] or [B, H, W, 3], uint8 or floats in 0..1, a list of
@@ -265,6 +270,7 @@ def evaluate(
     from alebrije.studies.folder import ResultFolder
     from alebrije.studies.jobs import Workers
     from alebrije.studies.model import fingerprints_kept
+    from alebrije.studies.processes import started_processes
     from alebrije.studies.references import reference
     from alebrije.studies.request import SIZES, Request
     from alebrije.studies.run import plan_study, precheck_models, run_studies
@@ -281,26 +287,29 @@ def evaluate(
         raise InputError("masks, factors and factor_names describe images; pass the images too")
     wanted = select_tests(tests_for(_as_tuple(tests), _as_tuple(worlds)))
     loading = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
-    model = _load(encoder, name, batch, loading)
-    references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
-    request = Request(
-        size=size,
-        loaded=(model, *references),
-        worlds=_as_tuple(worlds),
-        rules=_as_tuple(rules),
-        alphas=tuple(alphas),
-        device=_device_of(model, device),
-        only_loaded=True,
-    )
-    requests = _requests(request, wanted)
-    with fingerprints_kept():
-        planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
-        for test, own in _own_beside_all(
-            _as_tuple(tests), wanted
-        ).items():  # a whole instrument and metrics of the user
-            planned.append(plan_study(instruments.get(test), folder, replace(requests[test], metrics=own)))
-    precheck_models(planned, folder)
-    summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
+    loading |= {"pool": pool, "method": method}
+    with started_processes(workers, device) as processes:  # they get ready while the model is loaded
+        model = _load(encoder, name, batch, loading)
+        references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
+        request = Request(
+            size=size,
+            loaded=(model, *references),
+            worlds=_as_tuple(worlds),
+            rules=_as_tuple(rules),
+            alphas=tuple(alphas),
+            device=_device_of(model, device),
+            only_loaded=True,
+        )
+        requests = _requests(request, wanted)
+        with fingerprints_kept():
+            planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
+            for test, own in _own_beside_all(
+                _as_tuple(tests), wanted
+            ).items():  # a whole instrument and metrics of the user
+                planned.append(plan_study(instruments.get(test), folder, replace(requests[test], metrics=own)))
+        precheck_models(planned, folder)
+        shared = Workers(workers, progress=progress, activity=activity, processes=processes)
+        summary = run_studies(planned, folder, shared)
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
 
@@ -311,9 +320,15 @@ def scored_report(folder: ResultFolder, scored: ScoredFiles) -> Report:
 
 
 def tests_for(tests: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-    """The tests to run on these worlds: on a user's own images, those of all instruments that their folders allow."""
-    from alebrije.data.user_images import user_images
+    """The tests to run on these worlds, if all are wanted.
 
+    On a user's own images, those of all instruments that their folders allow; on videos and views, grouping.
+    """
+    from alebrije.data.user_images import user_images
+    from alebrije.instruments.grouping.study import shown_by
+
+    if tuple(tests) == NAMES and chosen and all(shown_by(world) != "images" for world in chosen):
+        return ("grouping",)
     own = [images for world in chosen if (images := user_images(world)) is not None]
     if not own or len(own) < len(chosen) or tuple(tests) != NAMES:
         return tuple(tests)
@@ -437,6 +452,7 @@ def _load(encoder: str | Callable[..., Any], name: str | None, batch: int, loadi
             raise InputError(f"{encoder.name} is loaded already; pass {', '.join(given)} to adapters.load instead")
         return LoadedModel(encoder, name or "")
     size, labels = given.pop("pixels", None), {"layer": given.get("layer"), "input_size": loading["pixels"]}
+    labels |= {"pool": given.get("pool"), "method": given.get("method")}
     loaded = adapters.load(encoder, size=size, batch=batch, name=name, **given)
     return LoadedModel(loaded, more={label: value for label, value in labels.items() if value is not None})
 

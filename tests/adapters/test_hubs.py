@@ -282,3 +282,20 @@ def test_real_transformers(tmp_path: Path, images: Tensor) -> None:
     assert encoder.preprocessing == Preprocessing(32, (0.5,) * 3, (0.5,) * 3)
     assert encoder(images).codes.shape == (7, 16)
     assert check(encoder).passed
+
+
+def test_a_folder_without_a_processor_needs_mean_and_std(tmp_path: Path, images: Tensor) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
+    )
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"has no preprocessor_config\.json; pass --mean and --std of its training"):
+        load(f"hf:{tmp_path}")
+    encoder = load(f"hf:{tmp_path}", mean=0.5, std=0.25)
+    assert encoder.preprocessing == Preprocessing(32, (0.5,) * 3, (0.25,) * 3)
+    assert encoder(images).codes.shape == (7, 16)
+    assert encoder.token_shape == (16, 4, 4)
+    cls = load(f"hf:{tmp_path}", mean=0.5, std=0.25, pool="cls")
+    assert cls(images).codes.shape == (7, 16)
+    assert not torch.equal(cls(images).codes, encoder(images).codes)

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from alebrije.adapters import load
+from alebrije.adapters.untrained import reinitialised
 from alebrije.errors import InputError
 from alebrije.train import checkpoints
 from alebrije.train.options import RunOptions
 from alebrije.train.plan import plan
 from alebrije.train.run import run_plan
 from alebrije.train.run_folder import claim_folder
+from tests.adapters.user_models import Autoencoder
 
 
 class TestPython:
@@ -146,3 +148,32 @@ class TestCheckpoints:
         assert load("checkpoint:lr=1?b=2").fingerprint == load(f"checkpoint:{run}").fingerprint
         with pytest.raises(InputError, match=r"^checkpoint:lr=1\?b=3: there is no such folder$"):
             load("checkpoint:lr=1?b=3")
+
+
+class TestMethods:
+    MODULE = "tests.adapters.user_models"
+
+    def test_a_method_is_called_in_place_of_the_model(self, images: Tensor) -> None:
+        by_name = load(f"{self.MODULE}:Autoencoder.encode", size=4)
+        by_option = load(f"{self.MODULE}:Autoencoder", size=4, method="encode")
+        given = load(Autoencoder(), size=4, method="encode")
+        assert by_name(images).codes.shape == given(images).codes.shape == (7, 5)
+        assert torch.equal(by_name(images).codes, by_option(images).codes)
+        assert by_name.fingerprint == by_option.fingerprint
+        assert by_name.parameters == 5 * 49 + 48 * 6
+
+    def test_its_untrained_twins_are_made_by_its_class(self, images: Tensor) -> None:
+        encoder = load(f"{self.MODULE}:Autoencoder.encode", size=4)
+        twins = [reinitialised(encoder, seed) for seed in (0, 1)]
+        codes = [twin(images).codes for twin in (encoder, *twins)]
+        assert all(each.shape == (7, 5) for each in codes)
+        assert not torch.equal(codes[0], codes[1])
+        assert not torch.equal(codes[1], codes[2])
+
+    def test_wrong_methods(self) -> None:
+        with pytest.raises(InputError, match="Autoencoder has no method 'encod'; did you mean 'encode'"):
+            load(f"{self.MODULE}:Autoencoder", method="encod")
+        with pytest.raises(InputError, match="did you mean 'encode'"):
+            load(f"{self.MODULE}:Autoencoder.encod")
+        with pytest.raises(InputError, match="method=encode is for models of your own"):
+            load("timm:resnet18", method="encode")

@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alebrije.adapters import Encoder, Preprocessing, check
-from alebrije.adapters.tokens import read_tokens
+from alebrije.adapters import Encoder, Preprocessing, check, load
+from alebrije.adapters.tokens import pooled, read_tokens
+from alebrije.adapters.untrained import reinitialised
 from alebrije.encoding import Encoding
+from alebrije.errors import InputError
 
 IMAGES = torch.zeros(2, 3, 32, 32)
 GRID = torch.rand(2, 6, 5, 5)
@@ -100,6 +102,40 @@ def test_an_encoder_gives_tokens_in_batches(images: Tensor) -> None:
         torch.testing.assert_close(tokens.grid, network(encoder.preprocessing(images)))
     assert "its 16 tokens (4 x 4) are clustered" in check(encoder)["grouping"].sentence
     assert Encoder(nn.Sequential(network, nn.Flatten())).token_shape == ()
+
+
+def test_pooling() -> None:
+    output = torch.cat([torch.full((2, 1, 6), 9.0), torch.full((2, 1, 6), 5.0), PATCHES], 1)
+    encoding, words = pooled("cls", output, IMAGES)
+    assert encoding.vector is not None
+    assert bool((encoding.vector == 9).all())
+    assert words == "the class token beside 25 tokens"
+    mean, words = pooled("mean", {"pooler_output": torch.rand(2, 6), "last_hidden_state": output}, IMAGES)
+    torch.testing.assert_close(mean.codes, PATCHES.mean(1))
+    assert words == "the mean of 25 tokens (5 x 5), without 2 class or register tokens"
+    slots, words = pooled("tokens", output, IMAGES)
+    torch.testing.assert_close(slots.codes, PATCHES)
+    assert words.endswith(", as slots")
+    with pytest.raises(InputError, match="pool=cls needs a class token, and the model returned 25 tokens"):
+        pooled("cls", GRID, IMAGES)
+    with pytest.raises(InputError, match="pool=mean needs tokens"):
+        pooled("mean", torch.rand(2, 6), IMAGES)
+
+
+def test_an_encoder_pools_and_says_so(images: Tensor) -> None:
+    network = nn.Sequential(nn.Conv2d(3, 6, 4, stride=4), nn.Flatten(2))
+
+    def tokens(prepared: Tensor) -> Tensor:
+        return network(prepared).transpose(1, 2)
+
+    bare, mean, slots = (load(tokens, size=20, pool=pool) for pool in (None, "mean", "tokens"))
+    assert [encoder.kind for encoder in (bare, mean, slots)] == ["slots", "vector", "slots"]
+    torch.testing.assert_close(mean(images).codes, bare(images).codes.mean(1))
+    assert len({encoder.fingerprint for encoder in (bare, mean, slots)}) == 3
+    assert "It returns the mean of 25 tokens (5 x 5)" in check(mean)["output"].sentence
+    assert reinitialised(mean, 0).pool == "mean"
+    with pytest.raises(InputError, match="pool must be cls, mean or tokens, not 'max'"):
+        load(network, pool="max")  # type: ignore[arg-type]
 
 
 def test_tokens_of_real_transformers(images: Tensor) -> None:

@@ -55,3 +55,18 @@ number = 7
 class NeedsWidth(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
+
+
+class Autoencoder(nn.Module):
+    """A model whose codes come from a method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(48, 5), nn.Linear(5, 48)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.decoder(self.encode(images)).view_as(images)
+
+    def encode(self, images: Tensor) -> Tensor:
+        codes: Tensor = self.encoder(images.flatten(1))
+        return codes

@@ -15,7 +15,7 @@ from alebrije.adapters.embeddings import Embeddings
 from alebrije.adapters.encoder import DEFAULT_SIZE, VIDEO_SIZE, Encoder
 from alebrije.adapters.inputs import PROBED
 from alebrije.adapters.specs import is_class_spec, load
-from alebrije.adapters.tokens import MOST_SLOTS, read_tokens
+from alebrije.adapters.tokens import MOST_SLOTS, Pool, read_tokens
 from alebrije.checks import IMAGE_SHAPES
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
@@ -94,6 +94,8 @@ def check(
     std: float | Sequence[float] | None = None,
     batch: int = 64,
     layer: str | None = None,
+    pool: Pool | None = None,
+    method: str | None = None,
     name: str | None = None,
     rendered: Sequence[int] = SIZES,
 ) -> CheckReport:
@@ -115,7 +117,8 @@ def check(
     if isinstance(spec, Encoder):
         return CheckReport(spec.name, tuple(_check_items(spec, rendered, complete=True)))
     try:
-        encoder = load(spec, device=device, size=size, mean=mean, std=std, batch=batch, layer=layer, name=name)
+        how: dict[str, Any] = {"layer": layer, "pool": pool, "method": method}
+        encoder = load(spec, device=device, size=size, mean=mean, std=std, batch=batch, name=name, **how)
     except InputError as error:
         title = name or (spec if isinstance(spec, str) else type(spec).__qualname__)
         return CheckReport(title, (CheckItem("model", "problem", _sentence(str(error)), blocks=True),))

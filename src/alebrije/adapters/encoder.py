@@ -21,7 +21,7 @@ from alebrije.adapters.inputs import (
 )
 from alebrije.adapters.outputs import read_output
 from alebrije.adapters.preprocessing import Preprocessing, to_uint8
-from alebrije.adapters.tokens import Tokens, read_tokens
+from alebrije.adapters.tokens import POOLS, Pool, Tokens, pooled, read_tokens
 from alebrije.checks import check_images, usable_device, whole_number
 from alebrije.encoding import Encoding
 from alebrije.errors import InputError
@@ -52,6 +52,7 @@ class Encoder:
 
     `name` is shown in tables and identifies what the fingerprint cannot see. `spec` is the text that named the model,
     `plan` the plan of a model that was trained here, `layer` the submodule whose output replaces the model's,
+    `pool` what its codes are if it returns tokens (the class token, their mean, or all of them as slots),
     `remake` a function that makes the model again with random weights of a seed. With `tf32`, matrix products on a GPU
     round their inputs to TF32, as torch's convolutions do there; otherwise the settings of torch decide.
 
@@ -72,6 +73,7 @@ class Encoder:
         device: str | torch.device | None = None,
         batch: int = 64,
         layer: str | None = None,
+        pool: Pool | None = None,
         plan: Plan | None = None,
         remake: Callable[[int], Any] | None = None,
         tf32: bool = False,
@@ -86,6 +88,9 @@ class Encoder:
         self.preprocessing = preprocessing or Preprocessing()
         self.batch = whole_number("batch", batch, least=1)
         self.layer = layer
+        if pool not in (None, *POOLS):
+            raise InputError(f"pool must be {', '.join(POOLS[:-1])} or {POOLS[-1]}, not {pool!r}")
+        self.pool = pool
         self.plan = plan
         self.remake = remake
         self.tf32 = tf32
@@ -173,8 +178,9 @@ class Encoder:
 
         An InputError if that is no code, or has no values that can be used.
         """
+        pool = self.pool
         try:
-            encoding, description = read_output(output, prepared)
+            encoding, description = read_output(output, prepared) if pool is None else pooled(pool, output, prepared)
         except RuntimeError as error:  # of an unusual kind of tensor
             raise InputError(f"the output of the model cannot be read as codes: {first_line(error)}") from error
         for name, part in encoding.parts().items():
@@ -193,7 +199,8 @@ class Encoder:
 
         It is computed on every access, because the weights may have been trained further.
         """
-        return self.contents.fingerprint(self.preprocessing, self.layer, name=self._given_name)
+        pool = () if self.pool is None else (f"pool={self.pool}",)  # older fingerprints lack it
+        return self.contents.fingerprint(self.preprocessing, self.layer, *pool, name=self._given_name)
 
     @property
     def parameters(self) -> int:

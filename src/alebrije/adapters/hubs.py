@@ -56,8 +56,10 @@ def load_hugging_face(
     hub_error = None if Path(name).is_dir() else _hub_error()
     if hub_error is not None:
         options["local_files_only"] = True  # earlier downloads still work
+    processor = None
     try:
-        processor = transformers.AutoImageProcessor.from_pretrained(name, **options)
+        if not Path(name).is_dir() or has_processor(Path(name)):
+            processor = transformers.AutoImageProcessor.from_pretrained(name, **options)
         if pretrained:
             model, loading_info = transformers.AutoModel.from_pretrained(
                 name, use_safetensors=True, output_loading_info=True, **options
@@ -73,7 +75,16 @@ def load_hugging_face(
         raise InputError(f"hf:{name} could not be loaded: {first_line(error)}") from error
     if required := [key for key in missing if "pooler" not in key]:
         raise InputError(f"hf:{name} lacks the weights {required[0]!r}, which would be random")
-    return partial(_image_codes, model, bool(missing)), _processor_preprocessing(processor)
+    codes = partial(_image_codes, model, bool(missing))
+    if processor is None:
+        side = getattr(model.config, "image_size", None)
+        return codes, Preprocessing(side if isinstance(side, int) else None)
+    return codes, _processor_preprocessing(processor)
+
+
+def has_processor(folder: Path) -> bool:
+    """Whether a folder says how images are prepared for its model."""
+    return any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
 
 
 def _timm_codes(model: Any, images: Tensor) -> Any:

@@ -17,12 +17,13 @@ from torch import nn
 from alebrije import zoo
 from alebrije.adapters.embeddings import read_embeddings
 from alebrije.adapters.encoder import Encoder
-from alebrije.adapters.hubs import load_hugging_face, load_timm
+from alebrije.adapters.hubs import has_processor, load_hugging_face, load_timm
 from alebrije.adapters.preprocessing import Preprocessing, make_preprocessing
+from alebrije.adapters.tokens import Pool
 from alebrije.errors import InputError
 from alebrije.imports import first_line, import_object
 from alebrije.seeding import seeded
-from alebrije.suggest import closest
+from alebrije.suggest import closest, did_you_mean
 from alebrije.train import checkpoints, load_weights
 from alebrije.train.plan import Plan
 from alebrije.train.run_folder import read_plan
@@ -46,6 +47,8 @@ def load(
     std: float | Sequence[float] | None = None,
     batch: int = 64,
     layer: str | None = None,
+    pool: Pool | None = None,
+    method: str | None = None,
     name: str | None = None,
 ) -> Encoder:
     """Load a model as an `Encoder`, from the model itself or from a spec.
@@ -58,6 +61,8 @@ def load(
     - `checkpoint:DIR`: the last checkpoint of a run of `alebrije train`, or one of its checkpoints.
     - `embeddings:FILE`: codes of images that alebrije made, see `Embeddings`; ``?images=FOLDER`` has the images.
 
+    `pool` says which codes a model with tokens has: "cls", "mean" or "tokens"; by default its own pooled output, if it
+    has one. `method` is called instead of the model itself; `package.module:Class.method` says the same.
     `size`, `mean` and `std` say how images are preprocessed. The defaults are the settings of the hub or run, and
     otherwise no preprocessing. The model is moved to `device` if it is given. Random weights are the same every time.
 
@@ -74,15 +79,21 @@ def load(
     if not isinstance(spec, str):
         if isinstance(spec, type):
             raise InputError(f"{spec.__qualname__} is a class; pass an instance")
-        return Encoder(spec, name=name, preprocessing=given, device=device, batch=batch, layer=layer)
+        model = spec if method is None else _method_of(spec, method)
+        return Encoder(model, name=name, preprocessing=given, device=device, batch=batch, layer=layer, pool=pool)
     kind, colon, rest = spec.partition(":")
     if not (kind and colon and rest):
         is_weights = Path(spec).suffix in (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
         hint = "; for a file of weights, name a function that makes the model and loads them" if is_weights else ""
         raise InputError(f"there is no model {spec!r}; a spec is one of {FORMS}{hint}")
-    if kind == "embeddings" and (given != Preprocessing() or layer is not None):
-        raise InputError("embeddings are codes, not a model, so size, mean, std and layer do not apply")
+    if kind == "embeddings" and (given != Preprocessing() or (layer, pool, method) != (None, None, None)):
+        raise InputError("embeddings are codes, not a model, so size, mean, std, layer, pool and method do not apply")
+    if method is not None and kind in _OPTIONS:
+        raise InputError(f"method={method} is for models of your own; {spec} knows how it is called")
     model, known, plan = _load_model(kind, rest)
+    if kind == "hf":
+        _check_normalisation(spec, given, known)
+    model = model if method is None else _method_of(model, method)
     merged = Preprocessing(given.size or known.size, given.mean or known.mean, given.std or known.std)
     return Encoder(
         model,
@@ -92,8 +103,9 @@ def load(
         device=device,
         batch=batch,
         layer=layer,
+        pool=pool,
         plan=plan,
-        remake=_remake(kind, rest),
+        remake=_remake(kind, rest, method),
     )
 
 
@@ -106,7 +118,7 @@ def is_class_spec(spec: str | None) -> bool:
 def _load_model(kind: str, rest: str) -> tuple[Any, Preprocessing, Plan | None]:
     """The model of a spec, its known preprocessing, and its plan if it was trained here."""
     if kind not in _OPTIONS:
-        return _make_model(f"{kind}:{rest}", import_object(kind, rest, _module_hint)), Preprocessing(), None
+        return _make_own(kind, rest), Preprocessing(), None
     name, options = _parse_options(kind, rest)
     if kind == "zoo":
         return _load_from_zoo(name)
@@ -117,21 +129,49 @@ def _load_model(kind: str, rest: str) -> tuple[Any, Preprocessing, Plan | None]:
     return *(load_timm if kind == "timm" else load_hugging_face)(name, **options), None
 
 
-def _remake(kind: str, rest: str) -> Callable[[int], Any] | None:
+def _remake(kind: str, rest: str, method: str | None) -> Callable[[int], Any] | None:
     """A function that makes the model of a spec again with random weights of a seed; None if there is no such way."""
     if kind == "timm":
         return partial(_random_timm, _parse_options(kind, rest)[0])
     if kind in _OPTIONS:
         return None
-    return partial(_make_again, kind, rest)
+    return partial(_make_again, kind, rest, method)
 
 
 def _random_timm(name: str, seed: int) -> Any:
     return load_timm(name, pretrained=False, seed=seed)[0]
 
 
-def _make_again(module: str, rest: str, seed: int) -> Any:
-    return _make_model(f"{module}:{rest}", import_object(module, rest, _module_hint), seed)
+def _make_again(module: str, rest: str, method: str | None, seed: int) -> Any:
+    made = _make_own(module, rest, seed)
+    return made if method is None else _method_of(made, method)
+
+
+def _make_own(module: str, rest: str, seed: int = 0) -> Any:
+    """The model of `package.module:object`; of `package.module:Class.method`, the method of an instance."""
+    parent, _, method = rest.rpartition(".")
+    target = import_object(module, rest, _module_hint)
+    owner = import_object(module, parent, _module_hint) if parent else None
+    if isinstance(owner, type) and inspect.isfunction(inspect.getattr_static(owner, method, None)):
+        return _method_of(_make_model(f"{module}:{parent}", owner, seed), method)
+    return _make_model(f"{module}:{rest}", target, seed)
+
+
+def _method_of(model: Any, method: str) -> Any:
+    """A method of a model, called in its place."""
+    found = getattr(model, method, None)
+    if not callable(found):
+        public = [name for name in dir(model) if not name.startswith("_") and callable(getattr(model, name, None))]
+        raise InputError(f"{type(model).__qualname__} has no method {method!r}{did_you_mean(method, public)}")
+    return found
+
+
+def _check_normalisation(spec: str, given: Preprocessing, known: Preprocessing) -> None:
+    """Raise an InputError if neither the folder of a model nor the user says how images are normalised."""
+    folder = Path(spec.partition(":")[2].partition("?")[0])
+    if folder.is_dir() and not has_processor(folder) and (given.mean is None or given.std is None):
+        size = "" if given.size or known.size else "--pixels, "
+        raise InputError(f"{spec} has no preprocessor_config.json; pass {size}--mean and --std of its training")
 
 
 def _parse_options(kind: str, rest: str) -> tuple[str, dict[str, Any]]:

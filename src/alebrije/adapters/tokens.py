@@ -10,14 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from alebrije.encoding import Encoding
+from alebrije.errors import InputError
 
+Pool = Literal["cls", "mean", "tokens"]
+POOLS: tuple[Pool, ...] = get_args(Pool)
 MOST_SLOTS = 16  # more are tokens, not objects; analogy cannot match them in reasonable time and uses their mean
 _NAMES = ("tokens", "x_norm_patchtokens", "last_hidden_state", "feature_map")  # of tokens beside codes
 _CODES = ("slots", "vector", "codes", "embeddings", "embedding", "image_embeds", "features", "pooler_output")
@@ -42,6 +45,27 @@ class Tokens:
         left_out = self.leading.shape[1]
         more = f", without {left_out} class or register token{'s' if left_out > 1 else ''}" if left_out else ""
         return f"{height * width} tokens ({height} x {width}){more}"
+
+
+def pooled(pool: Pool, output: Any, images: Tensor) -> tuple[Encoding, str]:
+    """The codes that a way of pooling makes of the tokens in an output, and a description of them.
+
+    >>> encoding, description = pooled("mean", torch.zeros(2, 197, 8), torch.zeros(2, 3, 224, 224))
+    >>> encoding.vector.shape, description
+    (torch.Size([2, 8]), 'the mean of 196 tokens (14 x 14), without 1 class or register token')
+    """
+    tokens = read_tokens(output, images)
+    if tokens is None:
+        raise InputError(
+            f"pool={pool} needs tokens [B, N, D] or a feature map [B, D, h, w], and the model returned none"
+        )
+    if pool == "tokens":
+        return Encoding(slots=tokens.patches), f"{tokens}, as slots"
+    if pool == "mean":
+        return Encoding(vector=tokens.grid.mean((2, 3))), f"the mean of {tokens}"
+    if not tokens.leading.shape[1]:
+        raise InputError(f"pool=cls needs a class token, and the model returned {tokens}; use mean or tokens")
+    return Encoding(vector=tokens.leading[:, 0]), f"the class token beside {tokens.patches.shape[1]} tokens"
 
 
 def read_tokens(output: Any, images: Tensor) -> Tokens | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from alebrije.cli.options import Device, Size, Spec, Triple, at_least_one, device_name
 from alebrije.errors import plain
@@ -25,6 +26,11 @@ class Check:
     """Per-channel standard deviation to divide by."""
     layer: str | None = None
     """The submodule whose output is used instead of the model's."""
+    pool: Literal["cls", "mean", "tokens"] | None = None
+    """Codes of a model with tokens: the class token, their mean, or all of them as slots; by default the model's own
+    pooled output."""
+    method: str | None = None
+    """The method that is called instead of the model, such as encode; package.module:Class.method says the same."""
     tests: tuple[str, ...] = NAMES
     """The tests of the evaluation, as in `eval`. They decide how large the images are."""
     size: Size = "small"
@@ -52,6 +58,8 @@ class Check:
             mean=self.mean,
             std=self.std,
             layer=self.layer,
+            pool=self.pool,
+            method=self.method,
             device=device,
             name=self.name,
             batch=self.batch,

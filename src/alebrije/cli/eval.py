@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from alebrije.cli.options import Device, Size, Spec, Triple, at_least_one, device_name
 from alebrije.cli.paths import OutPath
@@ -51,13 +52,19 @@ class Eval:
     """Per-channel standard deviation to divide by."""
     layer: str | None = None
     """The submodule whose output is used instead of the model's."""
+    pool: Literal["cls", "mean", "tokens"] | None = None
+    """Codes of a model with tokens: the class token, their mean, or all of them as slots; by default the model's own
+    pooled output."""
+    method: str | None = None
+    """The method that is called instead of the model, such as encode; package.module:Class.method says the same."""
     batch: int = 64
     """Images per forward pass."""
     device: Device = "auto"
     """Where the model runs; `auto` is a GPU if there is one."""
     jobs: int | None = None
-    """Processes that share the work, one thread each. By default up to four on a CPU; one on a GPU, and one for work
-    that takes seconds: a single instrument, or neurons and grouping, at the size tiny."""
+    """Processes that share the work, one thread each. By default up to four on a CPU, up to six on a GPU with enough
+    memory, and one for work that takes seconds: the size tiny on a GPU, or with a single instrument, or with neurons
+    and grouping."""
 
     def run(self) -> None:
         """Examine, write the report, print the verdicts; exit with 1 if a cell failed."""
@@ -71,7 +78,7 @@ class Eval:
 
         tests = tests_for(self.tests, self.worlds)
         instruments, device = select_tests(tests), device_name(self.device)
-        jobs = self.jobs or (default_jobs(self.size, instruments, bool(self.beside)) if device == "cpu" else 1)
+        jobs = self.jobs or default_jobs(self.size, instruments, bool(self.beside), device)
         with cell_progress() as progress:
             report = evaluate(
                 self.spec,
@@ -87,6 +94,8 @@ class Eval:
                 mean=self.mean,
                 std=self.std,
                 layer=self.layer,
+                pool=self.pool,
+                method=self.method,
                 batch=self.batch,
                 device=device,
                 workers=jobs,
@@ -113,12 +122,16 @@ class Eval:
             print(f"{kept} {reason}, so --name has no effect.")
 
 
-def default_jobs(size: str, instruments: Collection[str], beside: bool) -> int:
-    """The number of processes for an evaluation on a CPU: one if it is over before others have started.
+def default_jobs(size: str, instruments: Collection[str], beside: bool, device: str = "cpu") -> int:
+    """The number of processes for an evaluation: one if it is over before others have started.
 
     >>> default_jobs("tiny", ["grouping", "neurons"], beside=False)
     1
     """
+    if device != "cpu":
+        from alebrije.studies.processes import default_processes
+
+        return default_processes(device, size)
     if size == "tiny" and not beside and (len(instruments) == 1 or _QUICK.issuperset(instruments)):
         return 1
     return min(4, os.cpu_count() or 1)

@@ -16,6 +16,8 @@ import alebrije
 from alebrije import instruments, worlds
 from alebrije.adapters import Encoder
 from alebrije.errors import InputError
+from alebrije.evaluate import tests_for as wanted_tests
+from alebrije.instruments import NAMES
 from alebrije.instruments.grouping import study
 from alebrije.instruments.grouping.galleries import galleries
 from alebrije.instruments.grouping.images import Corpus
@@ -187,6 +189,12 @@ def test_models_are_shown_what_they_take(tmp_path: Path) -> None:
         alebrije.evaluate(Clips(), "grouping", size="tiny", worlds="furniture", out=tmp_path)
     names = {job.cell.labels["world"] for job in jobs(ResultFolder(tmp_path), Request(size="tiny"))}
     assert names == {"sprites"}, "references alone are examined on images"
+
+
+def test_videos_and_views_are_for_grouping_alone() -> None:
+    assert wanted_tests(NAMES, ("moving", "furniture")) == ("grouping",)
+    assert wanted_tests(NAMES, ("moving", "sprites")) == NAMES
+    assert wanted_tests(("neurons",), ("moving",)) == ("neurons",)
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,9 @@ from tests.instruments.grouping.running import results_of, results_of_model, sco
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two training steps on few images."""
-    ways = {"slot-attention": ("random", "learned"), "bo-qsa": ("learned",)}
-    few = replace(SIZES["tiny"], images=8, slots=(2, 3), initial=ways)
+    random, learned = {"initial": "random"}, {"initial": "learned"}
+    variants = {"slot-attention": (random, learned), "bo-qsa": (learned,)}
+    few = replace(SIZES["tiny"], images=8, slots=(2, 3), variants=variants)
     monkeypatch.setattr(study, "SIZES", {**SIZES, "tiny": few})
     steps = {"steps": 2, "batch": 4, "warmup": 0}
 

@@ -11,6 +11,7 @@ import numpy as np
 from alebrije.arrays import Array, Bytes
 from alebrije.instruments.grouping.pictures import Faults, marked_frames
 from alebrije.instruments.grouping.slot_charts import grids_of
+from alebrije.instruments.grouping.slots import VARIANTS
 from alebrije.instruments.grouping.verdict import CLUSTERS, OBJECTS, tested_as_trained
 from alebrije.report import sections
 from alebrije.report.findings import Finding, Findings
@@ -42,7 +43,7 @@ class Case:
 
 def galleries(findings: Findings, scored: Sequence[Finding]) -> list[Gallery]:
     """The segmentations of a grid of slots, then those of each model."""
-    labels = ("world", "corpus", "initial", "train_slots", "test_slots")
+    labels = ("world", "corpus", *VARIANTS, "train_slots", "test_slots")
     cases = ((titled(finding, *labels), _strips(findings, finding)) for finding in _pictured(scored))
     grids = ((f"{title}, by slots", _grid_strips(findings, grid)) for title, grid in grids_of(scored).items())
     return [

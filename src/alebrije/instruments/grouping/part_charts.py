@@ -8,6 +8,7 @@ from typing import Any
 
 from alebrije.instruments.grouping.parts import AFTER_FIRST, EACH
 from alebrije.instruments.grouping.slot_charts import is_number, without_most_slots
+from alebrije.instruments.grouping.slots import VARIANTS
 from alebrije.instruments.grouping.verdict import tested_as_trained
 from alebrije.report import sections
 from alebrije.report.bands import Band, band_panels
@@ -18,7 +19,7 @@ from alebrije.report.sections import titled, varied
 from alebrije.results import Estimate
 
 _KINDS = {"": "all jointly", AFTER_FIRST: "without the first", EACH: "each alone"}
-_LABELS = ("world", "initial", "train_slots", "pixels")
+_LABELS = ("world", "corpus", *VARIANTS, "train_slots", "pixels")
 
 
 def part_charts(findings: Sequence[Finding]) -> list[Chart]:

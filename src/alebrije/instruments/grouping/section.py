@@ -9,6 +9,7 @@ from alebrije.instruments.grouping.cluster_charts import cluster_charts
 from alebrije.instruments.grouping.galleries import galleries
 from alebrije.instruments.grouping.part_charts import part_charts
 from alebrije.instruments.grouping.slot_charts import object_charts, slot_charts, without_most_slots
+from alebrije.instruments.grouping.slots import VARIANTS
 from alebrije.instruments.grouping.verdict import SCORES, tested_as_trained
 from alebrije.report import sections
 from alebrije.report.charts import bars, dots
@@ -46,7 +47,7 @@ def section(findings: Findings) -> Section:
 def _score_charts(findings: Sequence[Finding]) -> list[Chart]:
     """The three scores of every model side by side."""
     shown = without_most_slots(tested_as_trained(findings))[: 2 * sections.MOST_LINES]
-    labels = varied(shown, "world", "initial", "train_slots", "pixels")
+    labels = varied(shown, "world", *VARIANTS, "train_slots", "pixels")
     drawn = sections.score_bars(
         shown, SCORES, lambda finding, metric: (short(titled(finding, *labels), 34), SCORES[metric])
     )
@@ -61,7 +62,7 @@ def _score_charts(findings: Sequence[Finding]) -> list[Chart]:
 
 def _correlations(findings: Sequence[Finding]) -> list[Chart]:
     """Correlations over the grid of slots, beside the papers'."""
-    labels = varied(findings, "world", "initial", "pixels")
+    labels = varied(findings, "world", *VARIANTS, "pixels")
     metrics = dict.fromkeys(name for f in findings for name in f.metrics if name.lower().startswith("pearson"))
     found = sections.score_bars(
         findings, metrics, lambda finding, metric: (short(metric, 30), short(titled(finding, *labels), 24))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from alebrije.instruments.grouping.parts import EACH
+from alebrije.instruments.grouping.slots import VARIANTS
 from alebrije.instruments.grouping.verdict import tested_as_trained
 from alebrije.report import sections
 from alebrije.report.bands import Band, band_panels, numbered
@@ -25,7 +26,6 @@ LINES = {"fg-ari": "FG-ARI", "fg-arp": "FG-ARP", "fg-arr": "FG-ARR"}
 MAPS = {"fg-ari": "FG-ARI", "fg-arp": "FG-ARP (precision)", "fg-arr": "FG-ARR (recall)", "psnr": "PSNR, dB"}
 _NAME = "grouping"
 _FEW = 3  # numbers of slots that a chart of bars can show
-_VARIANTS = ("initial",)  # labels that tell variants of a model apart
 _BANDS = "Bands are one standard deviation over seeds; with one seed, 95 % intervals over images."
 _NEEDED = "slots that the scenes need"
 _MOST_BANDS = 6  # in one panel
@@ -42,7 +42,7 @@ def slot_charts(findings: Sequence[Finding]) -> list[Chart]:
 def grids_of(findings: Sequence[Finding]) -> Group:
     """Findings that differ only in their slots, if some training was tested with several numbers of slots."""
     numbers = (f for f in findings if is_number(f.get("train_slots")) and is_number(f.get("test_slots")))
-    grids = _groups(list(numbers), "world", "initial", "pixels")
+    grids = _groups(list(numbers), "world", *VARIANTS, "pixels")
     return {title: grid for title, grid in grids.items() if len(grid) > len({f.get("train_slots") for f in grid})}
 
 
@@ -80,10 +80,10 @@ def heat_maps(findings: Sequence[Finding]) -> list[Chart]:
 def object_charts(findings: Sequence[Finding]) -> list[Chart]:
     """FG-ARI by number of objects; models with several numbers of slots have charts of their own (Figure 13)."""
     shown = tested_as_trained(findings)
-    swept = _swept(shown, *_VARIANTS)
+    swept = _swept(shown, *VARIANTS)
     own = {id(finding) for group in swept.values() for finding in group}
     rest = [finding for finding in shown if id(finding) not in own]
-    labels = varied(rest, "world", *_VARIANTS, "train_slots", "pixels")
+    labels = varied(rest, "world", *VARIANTS, "train_slots", "pixels")
     charts = [_object_chart("By number of objects", "objects", {short(titled(f, *labels), 28): f for f in rest})]
     for title, group in swept.items():
         lines = {f"{finding.get('train_slots')} slots": finding for finding in group}
@@ -98,13 +98,14 @@ def _lines_of_scores(findings: Sequence[Finding]) -> list[Chart]:
     if not swept:
         return []
     metrics, panels = numbered(LINES), dict[str, list[Band]]()
-    ways = numbered(sorted({str(finding.get("initial") or "") for finding in findings}, reverse=True))
+    varying = varied(findings, *VARIANTS)
+    ways = numbered(sorted({_way(finding, varying) for finding in findings}, reverse=True))
     for title, group in swept.items():
         panels[title] = [
             Band(f"{LINES[metric]}, {way}" if len(ways) > 1 and way else LINES[metric], points, metrics[metric], dash)
             for way, dash in ways.items()
             for metric in LINES
-            if (points := _over_slots([f for f in group if str(f.get("initial") or "") == way], metric))
+            if (points := _over_slots([f for f in group if _way(f, varying) == way], metric))
         ]
     words = "Scores by the number of slots, the same in training and at test time. FG-ARP is precision, FG-ARR recall. "
     words += f"{_BANDS} The scenes need a slot for each of the most objects and one for the background."
@@ -119,7 +120,7 @@ def _lines_of_models(findings: Sequence[Finding]) -> list[Chart]:
     """
     charts = []
     for world, group in _by(findings, "world").items():
-        labels = varied(group, *_VARIANTS)
+        labels = varied(group, *VARIANTS)
         lines = {title: own for title, own in _groups(group, *labels).items() if _numbers(own) > 1}
         if len(lines) < 2:
             continue
@@ -136,6 +137,11 @@ def _lines_of_models(findings: Sequence[Finding]) -> list[Chart]:
         draw = partial(band_panels, panels, "slots", "score", 1.02, marks, _NEEDED, True)
         charts.append(Chart(slug(_NAME, "models-over-slots", world), f"Models over slots: {world}", words, draw))
     return charts
+
+
+def _way(finding: Finding, labels: Sequence[str]) -> str:
+    """The variant of a model in words; empty if it has none."""
+    return titled(finding, *labels).removeprefix(titled(finding)).removeprefix(": ")
 
 
 def _object_chart(title: str, name: str, findings: Mapping[str, Finding]) -> Chart | None:

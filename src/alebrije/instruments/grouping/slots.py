@@ -30,7 +30,11 @@ TRANSPOSED = "pearson(PSNR, its transpose)"
 VERSION = 1  # of the correlations
 FEWEST = 3  # cells for a correlation
 _DEPENDENT = "the cells of a grid share models, so they are not independent"
-_GRID_LABELS = ("size", "world", "pixels", "model", "initial")  # labels that the cells of one grid share
+VARIANTS = (
+    "initial",
+    "inputs",
+)  # settings that tell variants of a model apart: how slots start, how many views it sees
+_GRID_LABELS = ("size", "world", "pixels", "model", *VARIANTS)  # labels that the cells of one grid share
 
 Scores = Mapping[str, float | None]
 Entry = tuple[int, int, Scores]  # training slots, test slots, scores by metric
@@ -48,7 +52,7 @@ class WithTestSlots:
     def labels(self) -> Mapping[str, Label]:
         """The labels of the model and its position in the grid."""
         settings = self.plan.settings
-        position: dict[str, Label] = {"initial": settings["initial"]} if "initial" in settings else {}
+        position: dict[str, Label] = {name: settings[name] for name in VARIANTS if name in settings}
         return {**self.model.labels, **position, "train_slots": settings["slots"], "test_slots": self.slots}
 
     @property
@@ -119,7 +123,13 @@ def correlation_jobs(results: Sequence[Result]) -> list[Job]:
         labels = result.cell.labels
         if labels.get("initial") != "learned" and "test_slots" in labels:
             grids.setdefault(tuple(labels.get(name) for name in _GRID_LABELS), []).append(result)
-    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in grids.items()]
+    reconstructed = {shared: cells for shared, cells in grids.items() if any(_has_psnr(cell) for cell in cells)}
+    return [_job(dict(zip(_GRID_LABELS, shared, strict=True)), cells) for shared, cells in reconstructed.items()]
+
+
+def _has_psnr(result: Result) -> bool:
+    """Whether the model reconstructs what it sees; one that learns from flow does not."""
+    return "psnr" in result.values and result.values["psnr"].score is not None
 
 
 def _job(shared: Mapping[str, Label], results: Sequence[Result]) -> Job:

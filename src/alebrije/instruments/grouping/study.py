@@ -40,6 +40,7 @@ from alebrije.studies.references import REFERENCES
 from alebrije.studies.request import Request, SizeName, learns_from_images
 from alebrije.train.plan import plan
 
+Settings = Mapping[str, Any]
 ONE_VIEW = "one view"  # the label of images that are one view of each scene
 PROTOCOL = 1  # raised when values change for a reason that no other version records
 
@@ -69,7 +70,7 @@ class Size:
     seeds: int = 1
     trained: tuple[str, ...] = ()  # unless the request names models
     references: tuple[str, ...] = ("pixels", "oracle", "noise")  # projection groups like oracle
-    initial: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # model -> how its slots are initialised
+    variants: Mapping[str, tuple[Settings, ...]] = field(default_factory=dict)  # of models, by random slots otherwise
     pixels_of: Mapping[str, int] = field(default_factory=dict)  # worlds that need others
 
     def shown(self, shows: Shows) -> Several:
@@ -88,7 +89,13 @@ class Size:
 PAPER_SLOTS = (2, 3, 4, 5, 8, 11, 14, 17, 20, 26, 32, 48, 64)
 VIEW_SLOTS = PAPER_SLOTS[:-1]
 VIDEO_SLOTS = (3, *PAPER_SLOTS[2:-2])
-_BOTH = {"slot-attention": ("random", "learned"), "bo-qsa": ("learned", "random")}
+_RANDOM, _LEARNED = {"initial": "random"}, {"initial": "learned"}
+_VARIANTS: Mapping[str, tuple[Settings, ...]] = {
+    "slot-attention": (_RANDOM, _LEARNED),
+    "bo-qsa": (_LEARNED, _RANDOM),
+    "slot-attention-nvs": (_RANDOM, _LEARNED, {**_RANDOM, "inputs": 2}),
+    "bo-qsa-nvs": (_LEARNED, _RANDOM),
+}
 SIZES: Mapping[SizeName, Size] = {
     "paper": Size(
         "clevr10",
@@ -99,7 +106,7 @@ SIZES: Mapping[SizeName, Size] = {
         Several("furniture", 64, 320, VIEW_SLOTS),
         seeds=3,
         trained=("slot-attention",),
-        initial=_BOTH,
+        variants=_VARIANTS,
     ),
     "small": Size(
         "clevr6",
@@ -109,16 +116,16 @@ SIZES: Mapping[SizeName, Size] = {
         Several("moving", 64, 64, (3, 5, 11, 24)),
         Several("furniture", 64, 128, (3, 5, 11, 24)),
         trained=("slot-attention",),
-        initial=_BOTH,
+        variants=_VARIANTS,
     ),
     "tiny": Size(
         "sprites",
         32,
         64,
         (2, 3, 4),
-        Several("moving", 32, 12, (2, 4, 6), frames=12),
-        Several("furniture", 32, 24, (2, 3, 5)),
-        initial={"slot-attention": ("random",), "bo-qsa": ("learned",)},
+        Several("moving", 32, 12, (2, 4), frames=12),
+        Several("furniture", 32, 24, (2, 5)),
+        variants={**_VARIANTS, "slot-attention": (_RANDOM,), "bo-qsa": (_LEARNED,), "bo-qsa-nvs": (_LEARNED,)},
         pixels_of=dict.fromkeys(("clevr6", "clevr10", "coat"), 64),  # objects of four pixels would have no shape
     ),
 }
@@ -214,9 +221,9 @@ def _trained(folder: ResultFolder, request: Request, world: str, name: str) -> I
     size, record = SIZES[request.size], _learns(name)
     settings: list[dict[str, Any]] = [{}]
     if record.free_slots:
-        ways = size.initial.get(record.name, ("random",)) if "initial" in record.defaults() else ()
-        starts: list[dict[str, Any]] = [{"initial": way} for way in ways] or [{}]
-        settings = [{"slots": slots, **start} for start in starts for slots in size.of_world(world).slots]
+        usual: Settings = _RANDOM if "initial" in record.defaults() else {}
+        variants = size.variants.get(record.name, (usual,))
+        settings = [{"slots": slots, **variant} for variant in variants for slots in size.of_world(world).slots]
     if world.startswith(PREFIX):
         if request.models:
             raise InputError(f"{record.name} cannot be trained on {world} by a study; train it first and pass a spec")

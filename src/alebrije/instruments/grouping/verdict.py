@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from alebrije.instruments.grouping.slots import VARIANTS
 from alebrije.report.findings import Finding, first_reason
 from alebrije.report.parts import short
 from alebrije.report.sections import mean_known, titled, varied
@@ -58,7 +59,7 @@ def tested_as_trained(findings: Sequence[Finding]) -> list[Finding]:
 def _best(cells: Sequence[Finding]) -> str:
     """The best of several settings."""
     known = [(found.value, cell) for cell in cells if (found := cell.known("fg-ari")) is not None and found.value]
-    labels = varied([cell for _, cell in known], "world", "initial", "train_slots", "pixels")
+    labels = varied([cell for _, cell in known], "world", *VARIANTS, "train_slots", "pixels")
     labels = labels or varied([cell for _, cell in known], "test_slots")
     if not labels:
         return ""
