@@ -1,6 +1,6 @@
 """Slot Attention on single views and for novel views, and OSRT, by number of slots: a reduced Figure 6 of ARP and ARR.
 
-    python benchmarks/slots_of_views.py FOLDER [--device cuda] [--steps N] [--slots 3 5 11 24] [--models ...] [--set ...]
+    python benchmarks/slots_of_views.py FOLDER [--device cuda] [--steps N] [--slots 3 5 11 24] [--set name=value ...]
 
 The paper trains for 300,000 to 500,000 steps of 64 scenes; the record says how many steps each run had here. Every
 model is scored with the number of slots that it was trained with, on scenes of `furniture` that training does not show.
@@ -109,7 +109,9 @@ def picture(rows: list[Tensor], frames: Frames) -> Image.Image:
             scene[...] = np.where(scene == most, 0, np.where(scene == 0, most, scene))
         lines.append(palette[own])
     blocks = [np.concatenate([np.concatenate(list(scene), 1) for scene in line], 1) for line in lines]
-    return Image.fromarray(np.concatenate(blocks, 0))
+    high, wide = max(block.shape[:2] for block in blocks)  # models may have different sizes of images
+    same = [np.asarray(Image.fromarray(block).resize((wide, high), Image.Resampling.NEAREST)) for block in blocks]
+    return Image.fromarray(np.concatenate(same, 0))
 
 
 def main() -> None:
