@@ -6,7 +6,7 @@ Each command runs in a fresh process: with an empty cache of images, again for a
 once without the yardsticks, which versions before verdicts had them did not compute. Then the corpus of COAT is sampled
 and rendered. `--old` is a checkout of another version, measured in the same environment before the new one. Where a
 version has no cache or no yardsticks, the three are the same work, which is measured once. `--network vit` examines a
-ViT-S/16 at 224 px (`vit.py`) instead of a small network at 64 px; with `--brief`, only the first two are measured.
+ViT-S/16 at 224 px (`vit.py`) instead of a small network at 64 px. With `--brief`, none is examined without yardsticks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,25 +87,22 @@ def evaluated(source: Path, given: argparse.Namespace, code: str, first: Path, o
     return {"seconds": seconds, "stages": stages}
 
 
-def measure(source: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """All rows of one version."""
+def measure(source: Path, given: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of one version, as they are measured."""
     with tempfile.TemporaryDirectory() as path:
         whole = evaluated(source, given, COMMAND, Path(path), "one")
+        yield "eval", whole
         has_cache = (Path(path) / "cache").exists()
-        second = evaluated(source, given, COMMAND, Path(path), "other") if has_cache else whole
-    if given.brief:
-        return {"eval": whole, "eval, second model": second}
-    with tempfile.TemporaryDirectory() as path:
-        has_yardsticks = (source / "alebrije" / "report" / "yardsticks.py").exists()
-        alone = evaluated(source, given, WITHOUT, Path(path), "one") if has_yardsticks else whole
+        yield "eval, second model", evaluated(source, given, COMMAND, Path(path), "other") if has_cache else whole
     with tempfile.TemporaryDirectory() as path:
         sampling, rendering = map(float, run(source, CORPUS.replace("DEVICE", given.device), (), Path(path))[1].split())
-    return {
-        "eval": whole,
-        "eval, second model": second,
-        "eval without yardsticks": alone,
-        "corpus": {"seconds": sampling + rendering, "stages": {"sampling": sampling, "rendering": rendering}},
-    }
+        stages = {"sampling": sampling, "rendering": rendering}
+        yield "corpus", {"seconds": sampling + rendering, "stages": stages}
+    if not given.brief:
+        with tempfile.TemporaryDirectory() as path:
+            has_yardsticks = (source / "alebrije" / "report" / "yardsticks.py").exists()
+            alone = evaluated(source, given, WITHOUT, Path(path), "one") if has_yardsticks else whole
+            yield "eval without yardsticks", alone
 
 
 def main() -> None:
@@ -130,9 +127,10 @@ def main() -> None:
         if checkout is not None:
             commit = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
             found[f"{name} commit"] = subprocess.run(commit, capture_output=True, text=True, check=False).stdout.strip()
-            found[name] = measure(checkout.resolve() / "src", given)
-            print(name, json.dumps(found[name], indent=1))
-    given.file.write_text(json.dumps(found, indent=2) + "\n")
+            for row, seconds in measure(checkout.resolve() / "src", given):
+                found.setdefault(name, {})[row] = seconds
+                print(name, row, json.dumps(seconds), flush=True)
+                given.file.write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import json
 import platform
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -112,15 +112,18 @@ class Autoencoder(nn.Module):
 KINDS: dict[str, Callable[[], nn.Module]] = {"cnn": cnn, "vit": ViT, "slots": Slots, "autoencoder": Autoencoder}
 
 
-def examine(name: str, size: str, out: Path, device: str, alphas: tuple[float, ...]) -> list[dict[str, Any]]:
-    """The verdicts on one network, such as "cnn-3"."""
+def examine(
+    name: str, first: int, size: str, out: Path, device: str, alphas: tuple[float, ...]
+) -> list[dict[str, Any]]:
+    """The verdicts on one network, such as "cnn-3". `first` turns the tests, so that processes render other images."""
     torch.set_num_threads(1)
     kind, _, seed = name.partition("-")
     torch.manual_seed(1000 + int(seed))
     model = KINDS[kind]()
     started = time.perf_counter()
     options: dict[str, Any] = {"size": size, "out": out, "pixels": 64, "device": device, "alphas": alphas}
-    report = evaluate(model, TESTS, name=name, **options)
+    tests = (*TESTS[first % len(TESTS) :], *TESTS[: first % len(TESTS)])
+    report = evaluate(model, tests, name=name, **options)
     rows = []
     for study, verdict in report.verdicts[name].items():
         instrument = get(study)
@@ -151,6 +154,10 @@ def examine(name: str, size: str, out: Path, device: str, alphas: tuple[float, .
     return rows
 
 
+def _verdicts(rows: list[dict[str, Any]]) -> str:
+    return "; ".join(row["verdict"] for row in rows)
+
+
 def main() -> None:
     """Examine all networks and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -164,16 +171,18 @@ def main() -> None:
     chosen = parser.parse_args()
     names = [f"{kind}-{seed}" for seed in range(chosen.seeds) for kind in KINDS]
     work = partial(examine, size=chosen.size, out=chosen.out, device=chosen.device, alphas=tuple(chosen.alphas))
+    about = {"alebrije": __version__, "torch": torch.__version__, "python": platform.python_version()}
+    about |= {"device": chosen.device, "size": chosen.size, "alphas": list(chosen.alphas)}
+    chosen.record.parent.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[dict[str, Any]]] = {}
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as pool:
-        for done, found in enumerate(pool.map(work, names), 1):
-            rows += found
-            print(
-                f"[{done}/{len(names)}] {found[0]['model']}: " + "; ".join(row["verdict"] for row in found), flush=True
-            )
-            about = {"alebrije": __version__, "torch": torch.__version__, "python": platform.python_version()}
-            about |= {"device": chosen.device, "size": chosen.size, "alphas": list(chosen.alphas)}
-            chosen.record.parent.mkdir(parents=True, exist_ok=True)
+        slowest_first = sorted(names, key=lambda name: not name.startswith("slots"))
+        waiting = {pool.submit(work, name, first): name for first, name in enumerate(slowest_first)}
+        for done, future in enumerate(as_completed(waiting), 1):  # the record has what is done, in the usual order
+            found[waiting[future]] = future.result()
+            print(f"[{done}/{len(names)}] {waiting[future]}: {_verdicts(future.result())}", flush=True)
+            rows = [row for name in names for row in found.get(name, [])]
             chosen.record.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
     earned = [row for row in rows if row["verdict"].removesuffix(" (try-out)") not in ALLOWED]
     print(f"{len(rows)} verdicts on {len(names)} untrained networks; {len(earned)} earn more than they should")

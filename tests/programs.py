@@ -21,12 +21,15 @@ LOADED = ("torch._dynamo", "alebrije.cli", "alebrije.report.page", "alebrije.stu
 
 @dataclass(frozen=True)
 class Program:
-    """`alebrije ...` or `python -c ...`, where it is run, and the file that gets all that it says."""
+    """`alebrije ...` or `python -c ...`, where it is run, the file that gets all that it says, and how many untrained
+    twins of each model it examines.
+    """
 
     command: Sequence[str]
     folder: Path
     environment: Mapping[str, str]
     said: Path
+    twins: int = 3
 
 
 class Programs:
@@ -66,8 +69,11 @@ def serve() -> None:
         print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], flush=True)
 
 
-def become(command: list[str], folder: str, environment: dict[str, str], said: str) -> None:
+def become(command: list[str], folder: str, environment: dict[str, str], said: str, twins: int) -> None:
     """Be the program from here on."""
+    from alebrije.studies.untrained import untrained_twins
+
+    untrained_twins.__defaults__ = (twins,)
     with open(os.devnull) as nothing, open(said, "w") as file:
         for number, end in ((0, nothing), (1, file), (2, file)):
             os.dup2(end.fileno(), number)

@@ -48,9 +48,10 @@ def follow(page: Path, folder: Path, programs: Programs) -> int:
 
 
 def run(programs: Programs, command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    """Run a program, with one untrained twin in place of three: nothing here reads the numbers."""
     assert not {"|", "&", "&&", ";", "<", ">"} & set(command), f"{command} needs a shell, and there is none"
     output = folder / ".output"
-    (code,) = programs.run(Program(command, folder, environment, output))
+    (code,) = programs.run(Program(command, folder, environment, output, twins=1))
     assert code == 0, f"{' '.join(command)}\n{output.read_text()[-5000:]}"
     output.unlink()
 

@@ -248,7 +248,7 @@ def evaluate(
             if they have masks, neurons if they have attributes.
         rules: For imagination: rules such as "S-A".
         alphas: For imagination: shares of the non-core combinations that training shows.
-        workers: Processes that share the work.
+        workers: Processes that share the work. On a GPU each of them loads the model.
         progress: A callback for each finished cell.
         activity: A callback with what is being done, such as "rendering grouping-clevr6", when that changes.
         images: Images of your own instead of worlds: [B, 3, H, W] or [B, H, W, 3], uint8 or floats in 0..1, a list of
@@ -270,6 +270,7 @@ def evaluate(
     from alebrije.studies.folder import ResultFolder
     from alebrije.studies.jobs import Workers
     from alebrije.studies.model import fingerprints_kept
+    from alebrije.studies.processes import started_processes
     from alebrije.studies.references import reference
     from alebrije.studies.request import SIZES, Request
     from alebrije.studies.run import plan_study, precheck_models, run_studies
@@ -287,26 +288,28 @@ def evaluate(
     wanted = select_tests(tests_for(_as_tuple(tests), _as_tuple(worlds)))
     loading = {"pixels": pixels, "mean": mean, "std": std, "layer": layer, "device": device}
     loading |= {"pool": pool, "method": method}
-    model = _load(encoder, name, batch, loading)
-    references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
-    request = Request(
-        size=size,
-        loaded=(model, *references),
-        worlds=_as_tuple(worlds),
-        rules=_as_tuple(rules),
-        alphas=tuple(alphas),
-        device=_device_of(model, device),
-        only_loaded=True,
-    )
-    requests = _requests(request, wanted)
-    with fingerprints_kept():
-        planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
-        for test, own in _own_beside_all(
-            _as_tuple(tests), wanted
-        ).items():  # a whole instrument and metrics of the user
-            planned.append(plan_study(instruments.get(test), folder, replace(requests[test], metrics=own)))
-    precheck_models(planned, folder)
-    summary = run_studies(planned, folder, Workers(workers, progress=progress, activity=activity))
+    with started_processes(workers, device) as processes:  # they get ready while the model is loaded
+        model = _load(encoder, name, batch, loading)
+        references = tuple(reference(each) for each in _as_tuple(beside) if each != encoder)
+        request = Request(
+            size=size,
+            loaded=(model, *references),
+            worlds=_as_tuple(worlds),
+            rules=_as_tuple(rules),
+            alphas=tuple(alphas),
+            device=_device_of(model, device),
+            only_loaded=True,
+        )
+        requests = _requests(request, wanted)
+        with fingerprints_kept():
+            planned = [plan_study(instruments.get(test), folder, each) for test, each in requests.items()]
+            for test, own in _own_beside_all(
+                _as_tuple(tests), wanted
+            ).items():  # a whole instrument and metrics of the user
+                planned.append(plan_study(instruments.get(test), folder, replace(requests[test], metrics=own)))
+        precheck_models(planned, folder)
+        shared = Workers(workers, progress=progress, activity=activity, processes=processes)
+        summary = run_studies(planned, folder, shared)
     keys = frozenset[str]().union(*(study.all_keys for study in planned))
     return Report(str(model.labels["model"]), folder, keys, summary, temporary)
 

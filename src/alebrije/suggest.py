@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_MOST_LISTED = 20
+_MOST_LISTED = 30
 
 
 def closest(wrong: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -14,7 +14,7 @@ from alebrije.errors import InputError
 from alebrije.models.learner import Learner
 
 NAMES = ["ae", "beta-vae", "annealed-vae", "beta-tcvae", "factor-vae", "parted-vae", "parted-vae-ss", "weakde", "mtd"]
-NAMES += ["slot-attention", "bo-qsa", "iodine", "moco"]
+NAMES += ["slot-attention", "bo-qsa", "slot-attention-nvs", "bo-qsa-nvs", "osrt", "iodine", "moco"]
 NAMES += ["i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle"]
 
 
@@ -44,6 +44,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "slot-attention": {"size": 32, "channels": 8},
     "bo-qsa": {"size": 32, "channels": 8},
     "iodine": {"size": 32, "channels": 8},
+    "slot-attention-nvs": {"size": 16, "channels": 8, "resnet_width": 8},
+    "bo-qsa-nvs": {"size": 16, "channels": 8, "resnet_width": 8},
+    "osrt": {"size": 16, "width": 64, "heads": 4, "blocks": 1},
     **{name: {"size": 32, "decoder_blocks": 1} for name in ("i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot")},
     "moco": {"architecture": "conv64"},
 }
@@ -53,7 +56,12 @@ SMALL: dict[str, dict[str, Any]] = {
 def test_a_record_is_true_to_the_encoding(name: str) -> None:
     record, settings = models.get(name), SMALL.get(name, {})
     size = settings.get("size", 64)
-    encoding = models.build(name, **settings).eval()(torch.rand(1, 3, size, size))
+    model = models.build(name, **settings).eval()
+    if record.takes == "views":
+        encoding = model(torch.rand(1, 3, 3, size, size), torch.rand(1, 3, 3) + 1)
+        assert encoding.frames == 3
+    else:
+        encoding = model(torch.rand(1, 3, size, size))
     assert record.has_slots == (encoding.slots is not None) == (encoding.masks is not None)
     assert record.reconstructs == (encoding.reconstruction is not None)
 

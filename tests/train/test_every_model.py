@@ -12,6 +12,7 @@ from alebrije import models
 from alebrije.train.options import RunOptions
 from alebrije.train.plan import Plan, plan
 from alebrije.train.run import run_plan
+from alebrije.train.view_presets import VIEW_PRESETS
 
 
 def short(name: str, seed: int = 0) -> Plan:
@@ -23,6 +24,8 @@ def short(name: str, seed: int = 0) -> Plan:
         settings |= {"warmup": 2, "statistics": 1}
     if name == "parted-vae-ss":
         settings |= {"labelled": 12, "passes": "epoch"}
+    if name in VIEW_PRESETS:
+        settings |= {"warmup": 0}
     if name == "iodine":
         settings |= {"warmup": 0, "channels": 8, "hidden": 16}
     return plan(name, preset_name="tiny", images=16, seed=seed, settings=settings)

@@ -54,6 +54,11 @@ PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
         "clip": 1.0,
         "clip_by": "norm",
     },
+    ("slot-attention", "furniture"): SLOTS | {"steps": 300_000},
+    ("slot-attention-nvs", None): SLOTS | {"steps": 500_000},
+    ("bo-qsa-nvs", None): SLOTS | {"steps": 500_000},
+    ("osrt", None): {"batch": 128, "lr": 1e-4, "warmup": 2_500, "half_life": 1_513_000, "clip": None},
+    ("osrt", "clevr3d"): {"batch": 256, "lr": 1e-4, "half_life": 1_513_000, "clip": None},
     ("iodine", None): {"steps": 1_000_000, "batch": 32, "lr": 1e-3, "half_life": 301_030, "clip": 5.0},
     ("iodine", "coat"): {"batch": 32, "lr": 3e-4, "half_life": None, "clip": None},
     ("moco", None): {"batch": 256, "lr": 0.03, "optimiser": "sgd", "momentum": 0.9, "weight_decay": 1e-4},
@@ -99,6 +104,11 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     },
     ("slot-attention", "coat"): {"slots": 7, "iterations": 4},
     ("bo-qsa", None): {"epsilon": 1.0, "drop_path": 0.2, "noise_steps": 30_000, "encoder_stride": 2},
+    ("slot-attention", "furniture"): {"encoder": "resnet18", "projections": 64, "hidden": 128, "iterations": 3},
+    ("slot-attention-nvs", None): {"iterations": 1, "inputs": 1, "octaves": 15, "projections": 64, "hidden": 128},
+    ("bo-qsa-nvs", None): {"initial": "learned", "epsilon": 1.0, "noise_steps": 30_000},
+    ("osrt", None): {"slots": 5, "width": 768, "blocks": 5, "heads": 12, "rays": 6144, "octaves": 15},
+    ("osrt", "clevr3d"): {"slots": 6, "rays": 8192, "targets": "all"},
     ("iodine", None): {"variant": "deepmind", "slots": 7, "iterations": 5, "slot_size": 64, "channels": 64},
     ("iodine", "coat"): {"variant": "coat", "slots": 7, "iterations": 5},
     ("moco", None): {"momentum": 0.999, "temperature": 0.2, "dimensions": 128, "smallest_crop": 0.2, "jitter": 0.4},
@@ -152,7 +162,9 @@ def test_every_preset_can_take_a_step(model: str, name: str) -> None:
     assert (made.model, made.preset, made.recipe) == (model, name, preset(model, name).recipe)
 
 
-@pytest.mark.parametrize("model", ["slot-attention", "bo-qsa", "iodine", "moco", "beta-tcvae"])
+@pytest.mark.parametrize(
+    "model", ["slot-attention", "bo-qsa", "slot-attention-nvs", "osrt", "iodine", "moco", "beta-tcvae"]
+)
 @pytest.mark.parametrize("name", ["paper", "small"])
 def test_every_world_of_a_preset_can_be_learned_from(model: str, name: str) -> None:
     for one in PRESETS[model][name]:  # type: ignore[index]

@@ -115,7 +115,10 @@ def _made_again(encoder: Encoder, seed: int) -> list[nn.Module] | None:
         return None
     fresh = list(Contents.of(encoder.remake(_FIRST_SEED + seed)).modules)
     alike = len(fresh) == len(encoder.modules) and all(map(_same_shapes, encoder.modules, fresh))
-    return fresh if alike and any(map(_differs, encoder.modules, fresh)) else None
+    if alike and any(map(_differs, encoder.modules, fresh)):
+        return fresh
+    encoder.remake = None  # so that it is tried once
+    return None
 
 
 def _configured(module: nn.Module) -> nn.Module | None:

@@ -62,8 +62,9 @@ class Eval:
     device: Device = "auto"
     """Where the model runs; `auto` is a GPU if there is one."""
     jobs: int | None = None
-    """Processes that share the work, one thread each. By default up to four on a CPU; one on a GPU, and one for work
-    that takes seconds: a single instrument, or neurons and grouping, at the size tiny."""
+    """Processes that share the work, one thread each. By default up to four on a CPU, up to six on a GPU with enough
+    memory, and one for work that takes seconds: the size tiny on a GPU, or with a single instrument, or with neurons
+    and grouping."""
 
     def run(self) -> None:
         """Examine, write the report, print the verdicts; exit with 1 if a cell failed."""
@@ -77,7 +78,7 @@ class Eval:
 
         tests = tests_for(self.tests, self.worlds)
         instruments, device = select_tests(tests), device_name(self.device)
-        jobs = self.jobs or (default_jobs(self.size, instruments, bool(self.beside)) if device == "cpu" else 1)
+        jobs = self.jobs or default_jobs(self.size, instruments, bool(self.beside), device)
         with cell_progress() as progress:
             report = evaluate(
                 self.spec,
@@ -121,12 +122,16 @@ class Eval:
             print(f"{kept} {reason}, so --name has no effect.")
 
 
-def default_jobs(size: str, instruments: Collection[str], beside: bool) -> int:
-    """The number of processes for an evaluation on a CPU: one if it is over before others have started.
+def default_jobs(size: str, instruments: Collection[str], beside: bool, device: str = "cpu") -> int:
+    """The number of processes for an evaluation: one if it is over before others have started.
 
     >>> default_jobs("tiny", ["grouping", "neurons"], beside=False)
     1
     """
+    if device != "cpu":
+        from alebrije.studies.processes import default_processes
+
+        return default_processes(device, size)
     if size == "tiny" and not beside and (len(instruments) == 1 or _QUICK.issuperset(instruments)):
         return 1
     return min(4, os.cpu_count() or 1)

@@ -56,8 +56,9 @@ class ModelRecord:
 
     def parameter_count(self, **settings: Any) -> int:
         """The number of trained parameters; none of them is allocated."""
+        model_class = self.model_class  # imported first: modules may hold tensors
         with torch.device("meta"):
-            return sum(weight.numel() for weight in self.model_class(**settings).parameters() if weight.requires_grad)
+            return sum(weight.numel() for weight in model_class(**settings).parameters() if weight.requires_grad)
 
 
 RENAMED = {"oracle": "svib-oracle"}  # old name -> name; a study calls the reference `oracle`
@@ -86,6 +87,23 @@ _MODELS = {
             has_slots=True,
         ),
         ModelRecord("bo-qsa", "BO-QSA", "slot_attention:BoQsaAutoencoder", "images", "Jia et al. 2023", has_slots=True),
+        ModelRecord(
+            "slot-attention-nvs",
+            "Slot Attention for novel views",
+            "novel_view:SlotAttentionNvs",
+            "views",
+            "Zimmermann et al. 2023",
+            has_slots=True,
+        ),
+        ModelRecord(
+            "bo-qsa-nvs",
+            "BO-QSA for novel views",
+            "novel_view:BoQsaNvs",
+            "views",
+            "Zimmermann et al. 2023",
+            has_slots=True,
+        ),
+        ModelRecord("osrt", "OSRT", "osrt:OSRT", "views", "Sajjadi et al. 2022", has_slots=True),
         ModelRecord("iodine", "IODINE", "iodine:IODINE", "images", "Greff et al. 2019", has_slots=True),
         ModelRecord("moco", "MoCo v2", "moco:MoCo", "images", "Chen et al. 2020", reconstructs=False),
         ModelRecord("i2i-cnn", "I2I-CNN", "imagination:I2ICNN", "episodes", _SVIB, reconstructs=False),

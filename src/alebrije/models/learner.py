@@ -8,7 +8,8 @@ from torch import Tensor
 
 Batch = dict[str, Tensor]
 """The input of a training step, on the training device. Models that learn from images read `images` [B, 3, H, W], and
-with labels also `labels` [B, L] int64.
+with labels also `labels` [B, L] int64. Models that learn from views read `images` [B, V, 3, H, W] and the positions of
+`cameras` [B, V, 3].
 Models that learn from episodes read `source` and `target` [B, 3, H, W]; `factors` [B, N, F] int64 and `floats`
 [B, N, P] describe the source scene. Images are floats in 0..1."""
 

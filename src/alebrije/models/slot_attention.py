@@ -23,9 +23,11 @@ from alebrije.errors import InputError
 from alebrije.models.checks import check_image_shape, check_positive
 from alebrije.models.fused import competing_attention, decoded, in_autocast, rectified_layers
 from alebrije.models.learner import Batch, Losses
+from alebrije.models.resnet import ResNet18
 
 CoordinateRange = Literal["unit", "half-pixel"]
 InitialSlots = Literal["random", "learned"]
+EncoderName = Literal["cnn", "resnet18"]
 
 
 def init_as_keras(module: nn.Module) -> None:
@@ -247,6 +249,31 @@ class ConvolutionalEncoder(nn.Module):
         return rectified_layers(self.mlp, features.permute(0, 2, 3, 1).flatten(1, 2))
 
 
+class ResNetEncoder(nn.Module):
+    """Encodes images [B, inputs, H, W] with a ResNet-18 to features [B, H * W / 16, channels] with positions.
+
+    The paper of ARP and ARR uses it for MultiShapeNet and does not say how it ends; here positions, a layer norm and an
+    MLP to `channels` follow, as in Slot Attention's own encoder.
+    """
+
+    def __init__(self, *, inputs: int = 3, width: int, channels: int, norm_epsilon: float = 1e-3) -> None:
+        super().__init__()
+        self.resnet = ResNet18(inputs, width)
+        self.positions = SoftPositions(self.resnet.channels)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(self.resnet.channels, norm_epsilon),
+            nn.Linear(self.resnet.channels, channels),
+            nn.ReLU(),
+            nn.Linear(channels, channels),
+        )
+        self.mlp.apply(init_as_keras)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the features of all pixels of the map, row by row [B, N, channels]."""
+        features = self.positions(self.resnet(images))
+        return rectified_layers(self.mlp, features.permute(0, 2, 3, 1).flatten(1, 2))
+
+
 class BroadcastDecoder(nn.Module):
     """Decodes each slot on its own: slots [B, K, slots] to images [B, K, 3, H, W] and mask logits [B, K, 1, H, W].
 
@@ -293,6 +320,14 @@ class BroadcastDecoder(nn.Module):
         return maps[:, :, :3], maps[:, :, 3:]
 
 
+def upsamplings_for(size: int, decoder_layers: int) -> int:
+    """Return how often a decoder doubles its map, which starts with at least 8 x 8 pixels."""
+    upsamplings = max(n for n in range(5) if size % 2**n == 0 and size >> n >= 8)
+    if decoder_layers < upsamplings:
+        raise InputError(f"images of {size} pixels need at least {upsamplings} decoder layers, not {decoder_layers}")
+    return upsamplings
+
+
 def mix(images: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
     """Mix the images of all slots into one [B, 3, H, W]; also return their masks [B, K, H, W], which sum to one."""
     masks = logits.float().softmax(1)  # [B, K, 1, H, W]
@@ -306,8 +341,8 @@ class SlotAttentionAutoencoder(nn.Module):
     8 x 8 pixels. It has `decoder_layers` 5x5 layers, up to four of them with stride 2, and an output layer with kernel
     size `decoder_head`.
     The paper of ARP and ARR (Appendix B) uses ``projections=128, hidden=256, decoder_layers=4`` for CLEVR, and for MSN
-    the sizes of the release after a ResNet-18, which is not implemented here. It does not specify the output layer;
-    ``decoder_head=1`` is SAVi's.
+    the sizes of the release after a ResNet-18, ``encoder="resnet18"``, whose first stage has `resnet_width` channels.
+    It does not specify the output layer; ``decoder_head=1`` is SAVi's.
     Initial slots are "random", and then every call can choose their number, or "learned".
 
     The loss is a mean over pixels and channels of images scaled to -1..1.
@@ -337,6 +372,8 @@ class SlotAttentionAutoencoder(nn.Module):
         epsilon_on: Literal["attention", "sum"] = "attention",
         bilevel: bool = False,
         drop_path: float = 0.0,
+        encoder: EncoderName = "cnn",
+        resnet_width: int = 64,
     ) -> None:
         super().__init__()
         if size < 16 or size % 8:
@@ -345,13 +382,15 @@ class SlotAttentionAutoencoder(nn.Module):
             raise InputError(f"Slot Attention needs at least one slot, not {slots}")
         if initial not in ("random", "learned"):
             raise InputError(f"initial must be 'random' or 'learned', not {initial!r}")
-        upsamplings = max(n for n in range(5) if size % 2**n == 0 and size >> n >= 8)
-        if decoder_layers < upsamplings:
-            raise InputError(
-                f"images of {size} pixels need at least {upsamplings} decoder layers, not {decoder_layers}"
-            )
+        upsamplings = upsamplings_for(size, decoder_layers)
         self.size, self.slots, self.iterations = size, slots, iterations
-        self.encoder = ConvolutionalEncoder(channels=channels, stride=encoder_stride)
+        if encoder not in ("cnn", "resnet18"):
+            raise InputError(f"encoder must be 'cnn' or 'resnet18', not {encoder!r}")
+        self.encoder: nn.Module = (
+            ConvolutionalEncoder(channels=channels, stride=encoder_stride)
+            if encoder == "cnn"
+            else ResNetEncoder(width=resnet_width, channels=channels)
+        )
         self.initial = RandomSlots(slot_size) if initial == "random" else LearnedSlots(slots, slot_size)
         self.grouping = SlotAttention(
             channels,
@@ -477,7 +516,10 @@ class BoQsaAutoencoder(SlotAttentionAutoencoder):
     def training_slots(self, images: int, step: Tensor) -> Tensor:
         """Return the queries with the noise of this step [B, K, D]."""
         queries = super().training_slots(images, step)
-        if isinstance(self.initial, RandomSlots):
-            return queries
-        sigma = 0.5 + 0.5 * torch.cos(math.pi * (step / self.noise_steps).clamp(max=1))
-        return queries + torch.randn_like(queries) * sigma * queries.detach()
+        return queries if isinstance(self.initial, RandomSlots) else with_noise(queries, step, self.noise_steps)
+
+
+def with_noise(queries: Tensor, step: Tensor, noise_steps: int) -> Tensor:
+    """Return learned queries with noise of their own size, which falls to zero along a cosine over `noise_steps`."""
+    sigma = 0.5 + 0.5 * torch.cos(math.pi * (step / noise_steps).clamp(max=1))
+    return queries + torch.randn_like(queries) * sigma * queries.detach()

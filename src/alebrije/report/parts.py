@@ -62,7 +62,7 @@ class Shot(Picture):
         if others:
             save_animation(png, [image, *others], self.milliseconds)
             return "png", png.getvalue()
-        image.save(png, "PNG", optimize=True)
+        image.save(png, "PNG")
         image.save(jpeg, "JPEG", quality=_QUALITY, subsampling=0)
         return min(("png", png.getvalue()), ("jpeg", jpeg.getvalue()), key=lambda made: len(made[1]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from alebrije.adapters.embeddings import Embeddings
 from alebrije.arrays import Array
 from alebrije.errors import InputError
 from alebrije.scenes import Scenes, Vocabulary
-from alebrije.studies.model import LoadedModel, Model, View, plan_of
+from alebrije.studies.model import LoadedModel, Model, View, encoding_device, plan_of
 from alebrije.studies.stages import in_stage
 
 READS_SCENES = "SVIB's Oracle takes scenes, not images, so it has no codes to examine"
 NOT_FINITE = "some codes are NaN or infinite; `alebrije check` says where they first appear"
+_MOST_ON_DEVICE = 2**31  # bytes of images that are copied to a GPU at once
 _PREFIX = "scene-"  # of the names of arrays that hold fields of scenes
 
 
@@ -61,6 +63,17 @@ def join_codes(codes: Sequence[Tensor]) -> Tensor:
         both = " and ".join(str(list(shape)) for shape in shapes[:2])
         raise InputError(f"all codes must have the same shape, not {both}; give the model a fixed number of slots")
     return torch.cat(list(codes))
+
+
+def on_device(model: Model, view: View) -> View:
+    """The view, with its images on the GPU of the model if it has one and there is room.
+
+    They are copied there once. The codes stay there too, so that no batch waits for the one before it.
+    """
+    device = encoding_device(model)
+    if device.type != "cuda" or view.images.nbytes > _MOST_ON_DEVICE:
+        return view
+    return replace(view, images=view.images.to(device))
 
 
 def batches(view: View, size: int) -> Iterator[View]:

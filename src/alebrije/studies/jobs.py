@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -29,6 +29,7 @@ from alebrije.results import Cell, Result, Store
 from alebrije.results.canonical_json import digest
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.kept_cells import Kept, kept_values
+from alebrije.studies.processes import Processes, SharedWork, by_corpus
 from alebrije.studies.stages import Activity, StageName, listening, seconds_of_stages, watched_processes, write_stages
 from alebrije.studies.together import Together, Work, joined
 
@@ -56,6 +57,7 @@ class Job:
     pixels: int | None = None  # side of the images that it is shown
     together: Together | None = None  # how it is computed beside others
     kept: Kept | None = None  # where its values are kept once per machine
+    ahead: Callable[[], object] | None = None  # what another process can compute for it before
     shows: Shows = "images"  # what it is shown
 
 
@@ -68,6 +70,7 @@ class Workers:
     shard: tuple[int, int] = (1, 1)
     progress: Progress | None = None
     activity: Activity | None = None
+    processes: Processes | None = None  # that are ready to compute the cells of a corpus
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,9 @@ def _computed(jobs: Sequence[Job], folder: Path, workers: Workers) -> Iterator[C
         with listening(workers.activity):
             yield from (_compute(job, folder) for job in joined(jobs))
         return
+    if workers.processes is not None:
+        yield from _by_corpus(jobs, folder, workers.processes, workers.activity)
+        return
     lost = _lost_workers(workers.backend)
     waiting = {job.cell.key: job for job in _spread(jobs)}
     try:
@@ -217,6 +223,28 @@ def _on_this_machine(jobs: Iterable[Job], folder: Path, workers: Workers) -> Ite
     with watched_processes(workers.activity) as stages:
         calls = (delayed(_apart)(job, folder, os.getpid(), stages) for job in jobs)
         yield from Parallel(n_jobs=workers.count, return_as="generator_unordered")(calls)
+
+
+def _by_corpus(
+    jobs: Sequence[Job], folder: Path, processes: Processes, activity: Activity | None
+) -> Iterator[Computed]:
+    """Results of cells, those of one corpus in one process.
+
+    Where the memory of a GPU was too small for several processes, cells are computed again at the end.
+    """
+    work, again = SharedWork(by_corpus(jobs)), dict[str, Job]()
+    by_key = {job.cell.key: job for job in jobs}
+    with watched_processes(activity) as stages:
+        compute = partial(_apart, folder=folder, parent=os.getpid(), stages=stages)
+        for computed in work.run(processes, joined, compute):
+            if computed.result.status == "failed" and "out of memory" in computed.result.fault:
+                again[computed.result.key] = by_key[computed.result.key]
+            else:
+                yield computed
+    processes.end()
+    yield from _one_by_one(work.lost, folder, "local", _lost_workers("local"))
+    with listening(activity):
+        yield from (_compute(job, folder) for job in joined(list(again.values())))
 
 
 def _on_ray(jobs: Sequence[Job], folder: Path, workers: Workers) -> Iterator[Computed]:

@@ -234,6 +234,13 @@ def plan_of(model: Model) -> Plan | None:
     return plan if isinstance(plan, Plan) else None
 
 
+def encoding_device(model: Model) -> torch.device:
+    """Where a model encodes images; the CPU for references."""
+    if isinstance(model, LoadedModel):
+        return model.encoder.device
+    return torch.device(getattr(model, "device", "cpu"))
+
+
 def takes_of(model: Model) -> Shows | None:
     """What a model takes: images, videos or views; None for references, which take all of them."""
     of = getattr(model, "of", model)  # a twin takes what its model takes

@@ -19,7 +19,7 @@ from alebrije.encoding import Encoding
 from alebrije.errors import InputError
 from alebrije.results import Cell
 from alebrije.results.cells import Label
-from alebrije.studies.model import LoadedModel, Model, TrainedModel, View
+from alebrije.studies.model import LoadedModel, Model, TrainedModel, View, encoding_device
 from alebrije.studies.references import resized
 from alebrije.train.plan import Plan
 
@@ -29,7 +29,8 @@ _VERSION = 1  # raised when the same model gets other twins
 _PIXELS = 32  # side of the images that a random projection reads
 _KERNEL = 5  # side of the random convolution that groups pixels
 _CAN_BE_DRAWN: WeakKeyDictionary[Encoder, bool] = WeakKeyDictionary()
-_DRAWN: list[tuple[object, int, Encoder]] = []  # the last twin that was drawn
+_DRAWN: list[tuple[object, int, Encoder]] = []  # the twins that were drawn last
+_MOST_WEIGHTS = 2**28  # of all twins that are kept
 
 
 @runtime_checkable
@@ -63,13 +64,18 @@ class Untrained:
         """The plan of the model, if alebrije trained it."""
         return self.of.plan if isinstance(self.of, TrainedModel) else self.of.encoder.plan
 
+    @property
+    def device(self) -> str:
+        """The device of the model."""
+        return str(encoding_device(self.of))
+
     def encoder(self) -> Encoder:
-        """The network with new weights. One is kept, because every batch needs it."""
+        """The network with new weights. It is kept, because every batch needs it; all seeds are if they are small."""
         for of, seed, encoder in _DRAWN:
             if of is self.of and seed == self.seed:
                 return encoder
-        _DRAWN[:] = [(self.of, self.seed, self._drawn())]
-        return _DRAWN[0][2]
+        _keep(self.of, self.seed, self._drawn())
+        return _DRAWN[-1][2]
 
     def encode(self, view: View) -> Encoding:
         """The encoding of the images."""
@@ -204,7 +210,7 @@ def kind_of_twin(cell: Cell) -> str | None:
 
 def _loaded_twins(model: LoadedModel, count: int) -> list[Model]:
     subject = model.identity
-    if _can_be_drawn_again(model.encoder):
+    if _can_be_drawn_again(model):
         return [Untrained(model, subject, seed) for seed in range(count)]
     try:
         encoding, token_shape = model.encoder.sample(), model.encoder.token_shape
@@ -216,16 +222,28 @@ def _loaded_twins(model: LoadedModel, count: int) -> list[Model]:
     return [RandomProjection(model, subject, seed, shape, groups, token_shape, per_frame) for seed in range(count)]
 
 
-def _can_be_drawn_again(encoder: Encoder) -> bool:
-    """Whether the weights of an encoder can be re-initialised; tried once."""
+def _keep(of: object, seed: int, encoder: Encoder) -> None:
+    """Keep a twin, and those of the same model if all are small."""
+    same = [drawn for drawn in _DRAWN if drawn[0] is of]
+    room = _MOST_WEIGHTS // max(encoder.parameters, 1)
+    _DRAWN[:] = [*same[max(len(same) + 1 - room, 0) :], (of, seed, encoder)] if room > 1 else [(of, seed, encoder)]
+
+
+def _can_be_drawn_again(model: LoadedModel) -> bool:
+    """Whether the weights of a model can be re-initialised; tried once, and the twin is kept."""
+    encoder = model.encoder
     if encoder.plan is not None:
         return True
     if encoder not in _CAN_BE_DRAWN:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as in cells: the scale of weights depends on it in the last digit
         try:
-            reinitialised(encoder, 0)
+            _keep(model, 0, reinitialised(encoder, 0))
             _CAN_BE_DRAWN[encoder] = True
         except NotReinitialisedError:
             _CAN_BE_DRAWN[encoder] = False
+        finally:
+            torch.set_num_threads(threads)
     return _CAN_BE_DRAWN[encoder]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,6 +24,7 @@ from alebrije.train.options import PreloadProgress
 from alebrije.train.plan import Plan
 from alebrije.train.scene_sets import Images, Part, SceneSet, TaskEpisodes, TaskSources
 from alebrije.train.sources import join_batches, rendered_pieces, to_float
+from alebrije.train.view_sets import Views, camera_positions, single_frames
 
 CHECK_BATCH = 64
 _PARTS: tuple[Part, Part] = ("validation", "test")
@@ -48,7 +50,8 @@ def training_check(
         assert isinstance(images, (Images, TaskSources))
         frames = _rendered(_WithMasks(images, plan.size), count, device, progress)
     masks = frames.get("masks") if plan.record.has_slots else None
-    return lambda model: _reconstruction_scores(model, frames["images"], masks)
+    more = {name: tensor for name, tensor in frames.items() if name not in ("images", "masks")}
+    return lambda model: _reconstruction_scores(model, frames["images"], masks, more)
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,10 @@ class _WithMasks:
 
     def render(self, scenes: Scenes, device: torch.device) -> Batch:
         """Render scenes as uint8 images, with masks."""
-        frames = self.images.world.render(scenes, self.size, device)
+        if isinstance(self.images, Views):
+            frames = self.images.world.render(scenes, self.size, device)
+            return {"images": frames.images, "masks": frames.masks, "cameras": camera_positions(scenes, device)}
+        frames = single_frames(self.images.world, scenes, self.size, device)
         return {"images": frames.images, "masks": frames.masks}
 
 
@@ -101,14 +107,19 @@ def prediction_errors(model: nn.Module, batch: Batch) -> Tensor:
     return torch.cat(errors)
 
 
-def _reconstruction_scores(model: nn.Module, images: Tensor, masks: Tensor | None) -> dict[str, float]:
-    """Return the mean squared error per pixel of reconstructions and, with true masks, the grouping scores."""
+def _reconstruction_scores(
+    model: nn.Module, images: Tensor, masks: Tensor | None, more: Mapping[str, Tensor]
+) -> dict[str, float]:
+    """Return the mean squared error per pixel of reconstructions and, with true masks, the grouping scores.
+
+    `more` are the model's other inputs, by name.
+    """
     errors, scores = [], []
     for first in range(0, len(images), CHECK_BATCH):
         part = to_float(images[first : first + CHECK_BATCH])
-        encoding = model(part)
+        encoding = model(part, **{name: tensor[first : first + CHECK_BATCH] for name, tensor in more.items()})
         assert encoding.reconstruction is not None
-        errors.append((encoding.reconstruction.float() - part).square().mean((1, 2, 3)))
+        errors.append((encoding.reconstruction.float() - part).square().flatten(1).mean(1))
         if masks is not None and encoding.masks is not None:
             scores.append(grouping_scores(masks[first : first + CHECK_BATCH], encoding.masks))
     names = scores[0] if scores else ()
@@ -117,9 +128,14 @@ def _reconstruction_scores(model: nn.Module, images: Tensor, masks: Tensor | Non
 
 
 def grouping_scores(true: Tensor, masks: Tensor) -> dict[str, Tensor]:
-    """Return ARI, ARP and ARR over the objects' pixels, and ARI over all pixels. [B] each"""
-    predicted = labels_from_masks(masks).cpu()
+    """Return ARI, ARP and ARR over the objects' pixels, and ARI over all pixels. [B] each
+
+    Views [B, V, ...] of a scene are scored together.
+    """
+    predicted = labels_from_masks(masks.flatten(0, -4)).cpu().reshape(true.shape)
     true = true.cpu()
+    if true.ndim == 4:
+        true, predicted = true.flatten(1, 2), predicted.flatten(1, 2)
     return {
         "FG-ARI": adjusted_rand_index(true, predicted, ignore=0),
         "FG-ARP": adjusted_rand_precision(true, predicted, ignore=0),

@@ -26,7 +26,8 @@ from alebrije.train.labelled_pass import LabelledSet
 from alebrije.train.labels import CHOICES, LabelledImages, Labels, balanced_rows
 from alebrije.train.options import PreloadProgress
 from alebrije.train.preloading import FOLDER, Store, preload
-from alebrije.train.presets import ALL, Preset, preset
+from alebrije.train.preset import ALL, Preset
+from alebrije.train.presets import preset
 from alebrije.train.process_group import ProcessGroup, process_count
 from alebrije.train.recipe import PLATEAU, Recipe
 from alebrije.train.scene_sets import (
@@ -43,8 +44,10 @@ from alebrije.train.scene_sets import (
 )
 from alebrije.train.settings import parse_setting
 from alebrije.train.sources import PreloadedSource, Source, StreamedSource
+from alebrije.train.view_sets import EachView, Views, views_of
 from alebrije.worlds import Task, World, task
 from alebrije.worlds import get as get_world
+from alebrije.worlds import names as world_names
 from alebrije.worlds.user_worlds import CONTENTS, user_world_inputs
 
 MAX_SEED = 10**15  # torch takes 64 bits, and a seed is multiplied before it gets there
@@ -128,6 +131,9 @@ class Plan:
             task_set = TaskEpisodes if self.predicts else TaskSources
             return task_set(data, self.size, self.seed, part)
         labels = self.labels
+        if isinstance(data, World) and data.shows == "views":
+            view_set = Views if self.record.takes == "views" else EachView
+            return view_set(data, self.size, self.seed, part != "train")
         if isinstance(data, ImageFile):
             return FileImages(data, self.size, self.seed, self.images, part != "train", labels)
         world_set = AllImages if part == "train" and self.images == self.distinct_images else Images
@@ -224,6 +230,7 @@ class Plan:
         key = repr((self.model, self.settings, self.recipe, self.size, self.world, self.rule, process_count()))
         if key in _DRY_RUNS:
             return
+        assert self.record.model_class  # imported first: modules may hold tensors
         group = ProcessGroup(torch.device("cpu"), size=process_count())
         shapes = self._batch_shapes(group.size)
         with FakeTensorMode(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -266,6 +273,9 @@ class Plan:
         names = ("source", "target") if self.predicts else ("images",)
         known = _known(data) if self.predicts and isinstance(data, Task) else {}
         images: dict[str, tuple[int, ...]] = dict.fromkeys(names, (share, 3, self.size, self.size))
+        if self.record.takes == "views":
+            views = views_of(self.world)
+            images = {"images": (share, views, 3, self.size, self.size), "cameras": (share, views, 3)}
         labels = self.labels
         more = {} if labels is None else {"labels": (share, len(labels.counts))}
         return images | {name: (share, *tensor.shape[1:]) for name, tensor in known.items()} | more
@@ -328,8 +338,7 @@ def plan(
     if (seed := whole_number("seed", seed)) >= MAX_SEED:
         raise InputError(f"seed must be less than {MAX_SEED:,}, not {seed}")
     data = ImageFile(world) if is_image_file(world) else get_world(world)
-    if isinstance(data, World):
-        data.require_images(record.title)
+    _check_data(record, data, rule)
     changes = dict(settings or {})
     size = whole_number("size", parse_setting("size", changes.pop("size", chosen.size), int), least=1)
     model_settings, recipe_settings = _sorted_settings(record, changes)
@@ -352,6 +361,19 @@ def plan(
     if dry_run:
         made.dry_run()
     return made
+
+
+def _check_data(record: ModelRecord, data: World | ImageFile, rule: str | None) -> None:
+    """Raise an InputError unless a model can learn from a world or file; views are images, too."""
+    shows = data.shows if isinstance(data, World) and rule is None else "images"
+    if record.takes == "images":
+        if isinstance(data, World) and (shows, record.learns_from) != ("views", "images"):
+            data.require_images(record.title)
+        return
+    if shows != record.takes:
+        fitting = ", ".join(name for name in world_names() if get_world(name).shows == record.takes)
+        what = data.name if rule is None else f"{data.name}/{rule}"
+        raise InputError(f"{record.title} learns from {record.takes}, and {what} has {shows}; choose from {fitting}")
 
 
 def _sorted_settings(record: ModelRecord, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

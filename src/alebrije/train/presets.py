@@ -7,31 +7,15 @@ one GPU, and `tiny` takes seconds on a CPU and shows that a model learns. Neithe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from alebrije.errors import InputError
 from alebrije.models import get
 from alebrije.suggest import did_you_mean
+from alebrije.train.preset import ALL, Preset, PresetName
 from alebrije.train.recipe import Recipe
-
-PresetName = Literal["paper", "small", "tiny"]
-
-ALL = -1  # preload every image of dsprites, rooms or arm
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A recipe, the settings of the model, and what it learns from."""
-
-    data: tuple[str, ...]  # worlds, or tasks as "world/rule"; the first is the default
-    size: int
-    recipe: Recipe
-    origin: str
-    images: int = 0  # preloaded to the device; 0: new images are rendered throughout the training
-    model: Mapping[str, Any] = field(default_factory=dict)
-    batches: Mapping[str, int] = field(default_factory=dict)  # batch sizes of worlds that differ from the recipe
-
+from alebrije.train.view_presets import SLOTS_VIEWS_PAPER, SLOTS_VIEWS_SMALL, VIEW_PRESETS, for_both
 
 SVIB_TASKS = ("sprites/S-A", "clevr/S-A", "clevrtex/S-A")
 SVIB_PAPER = Preset(
@@ -324,7 +308,11 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
     },
     "weakde": {"paper": WEAKDE_PAPERS, "small": WEAKDE_SMALL, "tiny": (WEAKDE_TINY,)},
     "mtd": {"paper": MTD_PAPERS, "small": (AE_SMALL,), "tiny": (AE_TINY,)},
-    "slot-attention": {"paper": SLOTS_PAPER, "small": (SLOTS_SMALL, SLOTS_SMALL_MANY), "tiny": (SLOTS_TINY,)},
+    "slot-attention": {
+        "paper": (*SLOTS_PAPER, SLOTS_VIEWS_PAPER),
+        "small": (SLOTS_SMALL, SLOTS_SMALL_MANY, *for_both(SLOTS_VIEWS_SMALL)),
+        "tiny": (SLOTS_TINY,),
+    },
     "bo-qsa": {
         "paper": (BO_QSA_PAPER, _with(replace(BO_QSA_PAPER, data=("clevr10",)), slots=11)),
         "small": tuple(_with(base, noise_steps=10_000) for base in (SLOTS_SMALL, SLOTS_SMALL_MANY)),
@@ -366,6 +354,7 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
         "small": (replace(_with(SVIB_SMALL, mixing=0), origin=SVIB_SMALL.origin + "; Oracle as in the paper's text"),),
         "tiny": (_with(SVIB_TINY, mixing=1, width=64),),
     },
+    **VIEW_PRESETS,
 }
 
 

@@ -32,7 +32,7 @@ def to_float(tensor: Tensor) -> Tensor:
     """Convert uint8 images to floats in 0..1 with three channels; return any other tensor unchanged."""
     if tensor.dtype != torch.uint8:
         return tensor
-    return tensor.float().div(255.0).expand(-1, 3, -1, -1)
+    return tensor.float().div(255.0).expand(*tensor.shape[:-3], 3, -1, -1)
 
 
 def split_batch(batch: Batch, count: int) -> Iterator[Batch]:

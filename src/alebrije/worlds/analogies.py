@@ -18,7 +18,7 @@ from alebrije.worlds.coverage import coarse_coverage
 from alebrije.worlds.partitions import SETS, covered_twice, partitions
 from alebrije.worlds.samplers import Crowd, sample_surroundings
 from alebrije.worlds.streams import CLEAR_ANALOGIES, OCCLUDED_ANALOGIES, block_generator
-from alebrije.worlds.threads import in_threads
+from alebrije.worlds.threads import in_threads, spare_threads
 from alebrije.worlds.vocabularies import COAT
 from alebrije.worlds.world import Progress
 
@@ -133,7 +133,7 @@ def analogies(
         return cases.on_white() if white else cases
 
     blocks, done = [], 0
-    for cases in in_threads(sample, numbers, min(torch.get_num_threads(), len(numbers))):
+    for cases in in_threads(sample, numbers, min(spare_threads(), len(numbers))):
         blocks.append(cases)
         done += len(cases)
         if progress is not None:

@@ -9,8 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from alebrije.instruments.imagination import INSTRUMENT, study
+from alebrije.adapters import Encoder
+from alebrije.instruments.imagination import INSTRUMENT, examination, study
+from alebrije.instruments.imagination.examination import Examination
 from alebrije.instruments.imagination.head import HeadSettings
 from alebrije.instruments.imagination.images import Corpus, Subset
 from alebrije.instruments.imagination.reader import ReaderSettings
@@ -25,8 +28,10 @@ from alebrije.instruments.imagination.values import (
 )
 from alebrije.results import Result, Value
 from alebrije.studies.folder import ResultFolder
+from alebrije.studies.model import LoadedModel
 from alebrije.studies.references import Noise, Pixels
 from alebrije.studies.request import Request
+from alebrije.studies.untrained import untrained_twins
 from tests.instruments.imagination.running import TINY, BrokenSlots, score
 
 
@@ -138,3 +143,30 @@ def test_heads_that_are_fitted_at_once_give_the_same_values(
     for work, (cell, each) in zip(left, cells, strict=True):
         if work is not None:
             assert work() == compute_values(folder, cell, each)
+
+
+def test_codes_that_another_process_has_stored_give_the_same_values(
+    folder: ResultFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, but on a CPU: a network encodes ahead, and its untrained twin too."""
+    counts: dict[Subset, int] = {"train": 32, "validation": 16, "known": 16, "test": 16}
+    monkeypatch.setattr(study, "SIZES", {"tiny": replace(SIZES["tiny"], counts=counts, head=HeadSettings(steps=20))})
+    network = LoadedModel(Encoder(nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 8))))
+    models = (network, *untrained_twins(network, 1))
+    request = Request(size="tiny", loaded=models, only_loaded=True, metrics=("skill",))
+    cells = [
+        (job.cell, each)
+        for job, each in zip(jobs(folder, request), examinations(folder, request, ("skill",)), strict=True)
+    ]
+    expected = [compute_values(folder, cell, each) for cell, each in cells]
+    assert not any(each.stores_codes for _, each in cells)
+    monkeypatch.setattr(Examination, "stores_codes", True)
+    stored = [each.stored_codes(folder, cell)["test"] for cell, each in cells]
+    assert bool((stored[0] != stored[1]).any())
+
+    def encode(model: object, shown: object) -> None:
+        raise AssertionError("the codes are stored")
+
+    monkeypatch.setattr(examination, "encode_sources", encode)
+    assert [work() for work in start_values(folder, cells) if work is not None] == expected
+    cells[0][1].compile_heads()  # for a GPU; on a CPU it only runs

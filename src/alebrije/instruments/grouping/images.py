@@ -37,7 +37,8 @@ class Corpus:
     @classmethod
     def of(cls, world: str, images: int, pixels: int, frames: int | None = None, one_view: bool = False) -> Corpus:
         """The corpus of a world; an InputError if its scenes have a single object."""
-        if worlds.get(world).sample(1, seed=SEED).objects < 2:
+        # a grid has one object; sampling a scene of other worlds may compile functions, which takes seconds
+        if worlds.get(world).whole is not None or (":" in world and worlds.get(world).sample(1, seed=SEED).objects < 2):
             raise InputError(
                 f"grouping needs several objects per scene, and {world} has one; try sprites, clevr6 or clevr10"
             )

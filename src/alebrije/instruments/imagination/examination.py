@@ -7,13 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from alebrije.arrays import Array
 from alebrije.errors import InputError
 from alebrije.instruments.imagination.head import HeadSettings, ImageHead, encode_sources, fit_heads
 from alebrije.instruments.imagination.images import Corpus, ShownEpisodes, Subset
+from alebrije.instruments.imagination.parts_training import train_together
 from alebrije.instruments.imagination.reader import ReaderSettings
+from alebrije.results import Cell
 from alebrije.results.cells import Label
 from alebrije.seeding import seeded
 from alebrije.studies.folder import ResultFolder
@@ -26,6 +30,10 @@ from alebrije.train.sources import to_float
 ENCODER_SAW = "encoder_saw"  # a label: which combinations the encoder under a head was trained on
 ALL_COMBINATIONS, TRAINING_COMBINATIONS = "all combinations", "training combinations"  # its values
 TESTED: tuple[Subset, ...] = ("known", "test")
+LEARNED: tuple[Subset, ...] = ("train", "validation")
+Codes = Mapping[Subset, Tensor]
+_VERSION = 1  # of stored codes, raised when the same model gives others
+_MOST_STORED = 2**24  # numbers of all codes of a cell that are kept in the result folder
 _BATCH = 64  # images
 
 
@@ -60,23 +68,54 @@ class Examination:
         if self.head is None:
             module = _module(self.model)
             return {subset: predict_targets(module, shown, self.device) for subset, shown in tested.items()}
-        started = self.start(tested, partial(self.episodes, folder))
+        started = self.start(partial(self.episodes, folder))
         with in_stage("fitting heads"):
             fit_heads([started.head])
         return started.predict()
 
-    def start(
-        self, tested: Mapping[Subset, ShownEpisodes], episodes: Callable[[Subset], ShownEpisodes]
-    ) -> StartedExamination:
+    def start(self, episodes: Callable[[Subset], ShownEpisodes], codes: Codes | None = None) -> StartedExamination:
         """The codes of all episodes, and a head that is to be fitted to some of them."""
         assert self.head is not None
         # encode first: a model that cannot be examined fails here, before a head is trained
-        codes = {subset: encode_sources(self.model, shown) for subset, shown in tested.items()}
-        learned = [episodes(subset) for subset in ("train", "validation")]
-        train, validation = ((encode_sources(self.model, shown), shown.target_images) for shown in learned)
+        codes = codes or self.encode(episodes)
+        train, validation = ((codes[subset], episodes(subset).target_images) for subset in LEARNED)
         with in_stage("fitting heads"):
             head = ImageHead(train, validation, self.head, self.seed, self.device, fitted=False)
-        return StartedExamination(head, codes)
+        return StartedExamination(head, {subset: codes[subset] for subset in TESTED})
+
+    def encode(self, episodes: Callable[[Subset], ShownEpisodes]) -> Codes:
+        """The codes of the sources of all subsets."""
+        return {subset: encode_sources(self.model, episodes(subset)) for subset in (*TESTED, *LEARNED)}
+
+    def stored_codes(
+        self, folder: ResultFolder, cell: Cell, episodes: Callable[[Subset], ShownEpisodes] | None = None
+    ) -> Codes:
+        """`encode`, kept in the result folder, so that another process can do it while this one does something else."""
+        about = {"subject": cell.inputs["subject"], "episodes": cell.inputs["episodes"], "version": _VERSION}
+        encode = partial(self.encode, episodes or partial(self.episodes, folder))
+        arrays = folder.cached({"name": "episode-codes", **about}, lambda: _as_arrays(encode()), "encoding")
+        return {subset: torch.from_numpy(np.asarray(arrays[subset])) for subset in (*TESTED, *LEARNED)}
+
+    def compile_heads(self) -> None:
+        """Take a step of a head of this shape on nothing, so that its kernels are compiled for all processes."""
+        assert self.head is not None
+        with seeded(0, torch.device(self.device)):
+            settings, side = replace(self.head, steps=1, checks=1), self.corpus.pixels
+            images = torch.zeros(self.counts["train"], 3, side, side, dtype=torch.uint8, device=self.device)
+            codes = torch.randn(len(images), settings.components, device=self.device)
+            head = ImageHead((codes, images), (codes[:1], images[:1]), settings, 0, self.device, fitted=False)
+            train_together([head.training()], settings)
+
+    @property
+    def stores_codes(self) -> bool:
+        """Whether its codes are worth keeping: a network on a GPU makes them, and they are short."""
+        model = self.model.of if isinstance(self.model, Untrained) else self.model
+        if not isinstance(model, LoadedModel) or model.encoder.device.type != "cuda":
+            return False
+        try:
+            return model.encoder.sample().codes[0].numel() * sum(self.counts.values()) <= _MOST_STORED
+        except InputError:  # raised again, and stored, by its cell
+            return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +130,7 @@ class StartedExamination:
         return {subset: self.head(codes) for subset, codes in self.codes.items()}
 
 
-def start_together(folder: ResultFolder, examinations: Sequence[Examination]) -> list[StartedExamination | None]:
+def start_together(folder: ResultFolder, cells: Sequence[tuple[Cell, Examination]]) -> list[StartedExamination | None]:
     """Examinations whose heads are fitted at once; None for a model that cannot be examined.
 
     Those of one corpus share the images that their heads learn from.
@@ -107,13 +146,19 @@ def start_together(folder: ResultFolder, examinations: Sequence[Examination]) ->
 
     started: dict[int, StartedExamination] = {}
     # model by model, because the weights of an untrained twin are drawn again when another model was encoded
-    for number, each in sorted(enumerate(examinations), key=lambda pair: id(pair[1].model)):
+    order = list(dict.fromkeys(id(each.model) for _, each in cells))
+    for number, (cell, each) in sorted(enumerate(cells), key=lambda pair: order.index(id(pair[1][1].model))):
+        own = partial(episodes, each)
         with suppress(InputError):
-            started[number] = each.start({name: episodes(each, name) for name in TESTED}, partial(episodes, each))
+            started[number] = each.start(own, each.stored_codes(folder, cell, own) if each.stores_codes else None)
     with in_stage("fitting heads", f"of {len(started)} models and alphas"):
         if started:
             fit_heads([each.head for each in started.values()])
-    return [started.get(number) for number in range(len(examinations))]
+    return [started.get(number) for number in range(len(cells))]
+
+
+def _as_arrays(codes: Codes) -> dict[str, Array]:
+    return {subset: each.numpy() for subset, each in codes.items()}
 
 
 def encoder_saw(model: Model, corpus: Corpus) -> str | None:

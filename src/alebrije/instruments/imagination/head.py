@@ -21,7 +21,7 @@ from alebrije.instruments.imagination.images import ShownEpisodes
 from alebrije.instruments.imagination.parts_training import PartsTraining, train_together
 from alebrije.models.head import PartsHead, pixel_points
 from alebrije.seeding import default_generator, seeded
-from alebrije.studies.encode import batches, check_codes_finite, examining, join_codes
+from alebrije.studies.encode import batches, check_codes_finite, examining, join_codes, on_device
 from alebrije.studies.model import Model
 
 Examples = tuple[Tensor, Tensor]  # codes of sources, and target images uint8 [B, 3, H, W]
@@ -32,6 +32,7 @@ _PREDICT_BATCH = (256, 16)  # images: on a GPU, on a CPU
 _POINTS_AT_ONCE = (2**21, 2**12)  # points of all parts of a batch: on a GPU, on a CPU
 _PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e4)  # times the variance; the last ignores the code
 _MOST_SLOTS = 32  # more are tokens of patches, not objects, and become one vector
+_MOST_ON_DEVICE = 2**26  # numbers
 _LEAST_SPREAD = 0.1  # of the median: numbers that vary less are not scaled up to the variance of the others
 
 
@@ -59,8 +60,9 @@ class HeadSettings:
 def encode_sources(model: Model, episodes: ShownEpisodes) -> Tensor:
     """The codes of the sources: [B, D], or [B, K, D] for up to 32 slots. More slots are flattened to one vector."""
     with examining(model):
-        encoded = [model.encode(batch).codes.detach().float().cpu() for batch in batches(episodes.view, _ENCODE_BATCH)]
-    codes = join_codes(encoded)
+        view = on_device(model, episodes.view)
+        encoded = [model.encode(batch).codes.detach().float() for batch in batches(view, _ENCODE_BATCH)]
+        codes = join_codes(encoded).cpu()
     check_codes_finite(codes)
     return codes.flatten(1) if codes.ndim == 3 and codes.shape[1] > _MOST_SLOTS else codes
 
@@ -165,10 +167,11 @@ class ImageHead:
             fit_heads([self])
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """The images [B, 3, H, W] in 0..1 predicted from codes."""
+        """The images [B, 3, H, W] in 0..1 predicted from codes; on a GPU they stay there, unless they are many."""
         scaled = self.scaling(codes.to(self.device))
         mixed = torch.lerp(self.linear(_mean_slot(scaled)), self._by_parts(scaled), self.share)
-        return mixed.clamp(0, 1).reshape(-1, 3, self.pixels, self.pixels).cpu()
+        images = mixed.clamp(0, 1).reshape(-1, 3, self.pixels, self.pixels)
+        return images if images.numel() <= _MOST_ON_DEVICE else images.cpu()
 
     def _new_parts_head(self, codes: Tensor) -> PartsHead:
         settings = self.settings

@@ -72,6 +72,11 @@ class PartsTraining:
         rows = torch.randint(len(self.codes), (batch,), generator=self.generator)
         return rows, torch.randint(len(self.points), (batch, self.points_per_image), generator=self.generator)
 
+    def draw_into(self, numbers: Tensor) -> None:
+        """Put what `draw` returns into the columns of a tensor [B, 1 + P]."""
+        numbers[:, 0].random_(0, len(self.codes), generator=self.generator)
+        numbers[:, 1:].random_(0, len(self.points), generator=self.generator)
+
     @property
     def shape(self) -> tuple[Any, ...]:
         """Trainings of the same shape can run at once."""
@@ -108,6 +113,7 @@ class _Stack:
         steps = max(min(_checks(settings)[0], _TABLE // math.prod(each)), 1)
         # the random images and points of some steps, and which of them is next
         self.table = torch.zeros((steps, *each), dtype=torch.int32, device=self.device)
+        self.drawn = torch.empty((steps, *each[1:]), dtype=torch.int32)
         self.row = torch.zeros(1, dtype=torch.int64, device=self.device)
 
     def run(self) -> None:
@@ -147,9 +153,9 @@ class _Stack:
                 self.table[:steps, row] = self.table[:steps, same]
                 training.generator.set_state(after)
                 continue
-            drawn = [training.draw(self.settings.batch) for _ in range(steps)]
-            together = torch.stack([torch.cat((rows[:, None], at), 1) for rows, at in drawn])
-            self.table[:steps, row] = together.to(self.device, torch.int32)
+            for numbers in self.drawn[:steps]:
+                training.draw_into(numbers)
+            self.table[:steps, row] = self.drawn[:steps].to(self.device)
             known[state] = row, training.generator.get_state()
         self.table[:steps, len(self.trainings) :] = self.table[:steps, :1]
         self.row.zero_()

@@ -281,8 +281,10 @@ def _job(folder: ResultFolder, request: Request, examination: Examination) -> Jo
     }
     cell = Cell(study="imagination", labels={"size": request.size, **examination.labels}, inputs=inputs)
     work = partial(compute_values, folder, cell, examination)
-    together = None
+    together, ahead = None, None
     if head is not None and torch.device(examination.device).type == "cuda":
+        stored = partial(examination.stored_codes, folder, cell)
+        ahead = stored if examination.stores_codes else examination.compile_heads
         key = ("heads", corpus.world, corpus.rule, corpus.pixels, head)
         together = Together(key, (cell, examination), partial(start_values, folder))
-    return Job(cell, work, examination.model, corpus.pixels, together)
+    return Job(cell, work, examination.model, corpus.pixels, together, ahead=ahead)

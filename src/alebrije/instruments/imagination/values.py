@@ -69,7 +69,7 @@ def start_values(
     folder: ResultFolder, cells: Sequence[tuple[Cell, Examination]]
 ) -> list[Callable[[], dict[str, Value]] | None]:
     """What is left to compute the values of several cells, once their heads have been fitted at once."""
-    started = start_together(folder, [examination for _, examination in cells])
+    started = start_together(folder, cells)
     return [
         None if each is None else partial(compute_values, folder, *cell, each)
         for cell, each in zip(cells, started, strict=True)
@@ -103,12 +103,12 @@ class Predictions:
     @property
     def target(self) -> Tensor:
         """The true images in 0..1."""
-        return self.episodes.target_images.float() / 255
+        return self.episodes.target_images.to(self.images.device).float() / 255
 
     @property
     def source(self) -> Tensor:
         """The images of the sources in 0..1."""
-        return self.episodes.source_images.float() / 255
+        return self.episodes.source_images.to(self.images.device).float() / 255
 
 
 def _squared_errors(target: Tensor, predicted: Tensor) -> Floats:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from alebrije.arrays import Floats, Integers
 from alebrije.instruments.neurons.images import Corpus
-from alebrije.studies.encode import batches, check_codes_finite, examining
+from alebrije.studies.encode import batches, check_codes_finite, examining, on_device
 from alebrije.studies.folder import ResultFolder
 from alebrije.studies.model import Model
 
@@ -68,13 +69,13 @@ class EncodedCorpus:
 
     def _encode(self) -> Mapping[str, npt.ArrayLike]:
         parts, slots = [], 0
-        for batch in batches(self.corpus.view(self.folder, self.device), _BATCH):
+        for batch in batches(on_device(self.model, self.corpus.view(self.folder, self.device)), _BATCH):
             with examining(self.model, f"they must be of the images of `{self.corpus.command}`"):
                 found = self.model.encode(batch)
             slots = 0 if found.slots is None else found.slots.shape[1]
             codes = found.codes if found.slots is None else found.slots.mean(1)  # [B, L]
-            parts.append(codes.float().cpu().numpy())
-        return {"codes": np.concatenate(parts), "slots": np.array(slots)}
+            parts.append(codes.detach().float())
+        return {"codes": torch.cat(parts).cpu().numpy(), "slots": np.array(slots)}
 
 
 def too_long(width: int, name: str) -> str:
