@@ -413,6 +413,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "heads": heads,
     "thresholds": thresholds,
     "untrained": untrained,
+    "zoo": zoo,
+    "zoo references": zoo_references,
 }
 
 

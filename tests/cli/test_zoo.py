@@ -27,14 +27,12 @@ def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row["spec"] == f"zoo:{row['name']}" and row["training"]["command"] for row in rows)
 
 
-@pytest.mark.skipif(not zoo.names(), reason="the zoo is empty")
 def test_one_card(capsys: pytest.CaptureFixture[str]) -> None:
     name = zoo.names()[0]
     main(["zoo", name])
     assert json.loads(capsys.readouterr().out)["plan"] == zoo.card(name).plan
 
 
-@pytest.mark.skipif(not zoo.names(), reason="the zoo is empty")
 @pytest.mark.parametrize("command", [["zoo"], ["eval", "--out", "x", "--size", "tiny"]])
 def test_an_unknown_name(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from alebrije import zoo
 from alebrije.demo import run as demo
 from alebrije.evaluate import Report
 from alebrije.report.page import in_words
@@ -81,3 +82,14 @@ def test_nothing_is_computed_twice(report: Report, monkeypatch: pytest.MonkeyPat
 def test_the_models_that_the_demo_trains(tmp_path: Path) -> None:
     names = [model.labels["model"] for model in demo.trained_models(ResultFolder(tmp_path))]
     assert names == ["oracle", "beta-vae", "slot-attention", "pixels", "noise"]
+
+
+def test_each_instrument_examines_a_model_of_the_zoo_beside_references() -> None:
+    names = [model.labels["model"] for model in demo.zoo_models("neurons")]
+    assert names == ["zoo:annealed-vae", "oracle", "pixels", "noise"]
+    assert set(demo.chosen().values()) <= set(zoo.names())
+
+
+def test_without_a_model_references_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo, "names", lambda: ())
+    assert [model.labels["model"] for model in demo.zoo_models("grouping")] == ["oracle", "pixels", "noise"]

@@ -1,4 +1,4 @@
-"""The command `show`: make a contact sheet of a world, a task, analogies or a folder."""
+"""The command `show`: make a contact sheet of a world, a task, analogies or a folder, or the page of a run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _MOST_SHOWN = 200  # rows that people can still look through on one sheet
 
 @dataclass(frozen=True)
 class Show:
-    """Make a contact sheet, as a PNG and a web page, with images, masks and factors in words; videos play there."""
+    """Make a contact sheet, as a PNG and a web page, with images, masks and factors in words; videos play there. Of a
+    run of `train`, write its curves and samples to one page."""
 
     what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WORLD|WORLD/RULE|analogies|DIR")]
-    """A world, a task such as clevr/M-NA, `analogies`, or a folder with an image cache or SVIB episodes. Write
-    ./name or name/ for a folder with the name of a world."""
+    """A world, a task such as clevr/M-NA, `analogies`, or a folder with an image cache, SVIB episodes or a run, also
+    during its training. Write ./name or name/ for a folder with the name of a world."""
     n: int = 8
     """Number of scenes, episodes or analogies; at most 200."""
     seed: int | None = None
@@ -43,6 +44,12 @@ class Show:
             raise InputError(f"--n must be at least 1, not {self.n}")
         if self.n > _MOST_SHOWN:
             raise InputError(f"--n must be at most {_MOST_SHOWN}, not {self.n}")
+        from alebrije.report.run_page import is_run, write_run_page
+
+        if is_run(self.what):
+            self._refuse_options()
+            print(f"written to {write_run_page(self.what, self.out, self.n)}")
+            return
         from alebrije.sheets.contact_sheet import contact_sheet
         from alebrije.sheets.sheet import sheet_paths, write_sheet
 
@@ -52,3 +59,9 @@ class Show:
         )
         png, page = write_sheet(sheet, self.out)
         print(f"written to {png} and {page}")
+
+    def _refuse_options(self) -> None:
+        """Raise an InputError for an option that a run ignores."""
+        for name in ("seed", "size", "rule", "alpha", "split"):
+            if getattr(self, name) is not None:
+                raise InputError(f"--{name} is not for runs, which know what they were trained on")

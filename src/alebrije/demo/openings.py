@@ -43,7 +43,9 @@ def _grouping(own: Sequence[Finding], everyone: Sequence[Finding]) -> tuple[str,
     if score is None:
         return None
     beside = _score(everyone, "pixels", "fg-ari", world)
-    found = "finds the objects" if (score.value or 0) >= 0.9 else "finds some of the objects"
+    level = score.value or 0.0
+    found = "finds the objects" if level >= 0.9 else "finds some of the objects"
+    found = "does not find the objects" if level < 0.3 else found
     can = f"With {trained.get('test_slots')} slots its FG-ARI on {world} is {_words(score)}"
     can += f"; clusters of colour, the reference pixels, reach {beside}." if beside else "."
     others = [(known.value, one) for one in own if one is not trained and (known := one.known("fg-ari")) is not None]
@@ -64,7 +66,7 @@ def _neurons(own: Sequence[Finding], everyone: Sequence[Finding]) -> tuple[str, 
         return None
     held = [name for name, value in above.items() if value >= HELD]
     lost = [name for name in above if name not in held]
-    how = {name: f"{name} {percent(right[name])} (guessing {percent(chance[name])})" for name in above}
+    how = {name: f"{name} ({percent(right[name])} right, guessing {percent(chance[name])})" for name in above}
     found = f"one neuron each for {listed(held)}" if held else "no factor has a neuron of its own"
     can = (
         f"The best single neuron tells {listed([how[name] for name in held])}." if held else "No neuron tells a factor."

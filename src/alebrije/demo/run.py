@@ -23,7 +23,12 @@ from alebrije.studies.run import PlannedStudy, plan_study, run_studies
 from alebrije.studies.stages import Activity
 from alebrije.train.plan import plan
 
-CHOSEN: Mapping[str, str] = {"grouping": "slot-attention", "neurons": "annealed-vae", "imagination": "i2i-vit"}
+# models of the zoo for each instrument, the first that there is
+CANDIDATES: Mapping[str, tuple[str, ...]] = {
+    "grouping": ("slot-attention", "bo-qsa"),
+    "neurons": ("annealed-vae", "beta-tcvae"),
+    "imagination": ("i2i-vit", "svib-oracle"),
+}
 _WORLDS = {"grouping": ("clevr6",), "neurons": ("dsprites",)}  # that the chosen models were trained on
 
 
@@ -34,7 +39,7 @@ class DemoReport(Report):
     @cached_property
     def openings(self) -> list[Opening]:
         """What each chosen model can do, and where it fails."""
-        return openings(self.requested, CHOSEN)
+        return openings(self.requested, chosen())
 
     def save(self, path: str | Path, *, published: bool = True) -> Path:
         """Write the page, one HTML file, and return its path."""
@@ -48,7 +53,7 @@ def run_demo(
     folder = ResultFolder(out)
     requests = {
         name: Request("tiny", loaded=zoo_models(name), worlds=_WORLDS.get(name, ()), only_loaded=True)
-        for name in CHOSEN
+        for name in CANDIDATES
     }
     planned = [plan_study(get(name), folder, request) for name, request in requests.items()]
     summary = _run(planned, "alebrije demo", folder, Workers(workers, progress=progress, activity=activity))
@@ -68,9 +73,17 @@ def run_trained_demo(
 
 def zoo_models(instrument: str) -> tuple[Model, ...]:
     """The model of the zoo chosen for an instrument, if the zoo has it, and the references."""
-    name = CHOSEN[instrument]
-    chosen = [LoadedModel(adapters.load(f"zoo:{name}"))] if name in zoo.names() else []
-    return *chosen, Oracle(), Pixels(), Noise()
+    name = chosen().get(instrument)
+    models = [] if name is None else [LoadedModel(adapters.load(f"zoo:{name}"))]
+    return *models, Oracle(), Pixels(), Noise()
+
+
+def chosen() -> dict[str, str]:
+    """The model of the zoo for each instrument."""
+    known = zoo.names()
+    return {
+        instrument: names[0] for instrument, each in CANDIDATES.items() if (names := [n for n in each if n in known])
+    }
 
 
 def trained_models(folder: ResultFolder) -> tuple[Model, ...]:

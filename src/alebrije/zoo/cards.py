@@ -89,7 +89,13 @@ def cards(folder: Path = MODELS) -> tuple[Card, ...]:
 
 
 def card(name: str, folder: Path = MODELS) -> Card:
-    """The card of a model."""
+    """The card of a model.
+
+    >>> card("annealed-vea")
+    Traceback (most recent call last):
+        ...
+    alebrije.errors.InputError: the zoo has no model 'annealed-vea'; did you mean 'annealed-vae'?
+    """
     known = names(folder)
     if name not in known:
         raise InputError(f"the zoo has no model {name!r}{did_you_mean(name, known) or '; `alebrije zoo` lists all'}")

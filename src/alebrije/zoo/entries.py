@@ -28,6 +28,10 @@ def load(name: str, folder: Path = MODELS) -> nn.Module:
 
     It takes images [B, 3, S, S] in 0..1 of the size S that it was trained on. Parts that only training uses, such as
     the discriminator of a FactorVAE, are not kept and have their initial weights.
+
+    >>> import torch
+    >>> load("annealed-vae")(torch.rand(2, 3, 64, 64)).vector.shape
+    torch.Size([2, 10])
     """
     entry = card(name, folder)
     path = folder / name / WEIGHTS

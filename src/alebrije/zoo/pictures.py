@@ -17,6 +17,7 @@ from alebrije.zoo.entries import load
 
 SEED = 20_000  # of scenes that no training has seen; dsprites and rooms have no others
 _NEURONS, _FOR_VARIANCE = 6, 500
+_LEAST = 0.1  # of the largest variance; neurons that vary less are unused
 _COLOURS = torch.tensor(
     [[40, 40, 40], [230, 80, 70], [70, 160, 230], [90, 200, 110], [240, 190, 60], [170, 110, 220], [60, 200, 200]]
     + [[250, 140, 40], [230, 120, 180], [160, 160, 160], [120, 90, 60]] * 4
@@ -28,7 +29,7 @@ Rows = list[tuple[str, Tensor]]  # a title and images [N, 3, S, S] in 0..1
 def pictures(name: str, count: int = 8) -> Rows:
     """Rows of `count` images that show what a model of the zoo does; none if it has no pictures.
 
-    Autoencoders also show what the neurons with the largest variance change in the first image.
+    Autoencoders also show what the neurons that vary most change in the first image.
     """
     plan, model = card(name).read_plan(), load(name)
     with torch.no_grad():
@@ -54,7 +55,8 @@ def _reconstructed(model: Any, plan: Plan, count: int) -> Rows:
     images = to_float(world.render(world.sample(_FOR_VARIANCE, SEED), plan.size).images)
     codes = torch.cat([model(part).vector for part in images.chunk(5)])
     rows = [("image", images[:count]), ("its reconstruction", _coloured(model(images[:count]).reconstruction))]
-    for neuron in codes.var(0).topk(min(_NEURONS, codes.shape[1])).indices.tolist():
+    varying = codes.var(0).topk(min(_NEURONS, codes.shape[1]))
+    for neuron in varying.indices[varying.values > _LEAST * varying.values[0]].tolist():
         steps = codes[:1].repeat(count, 1)
         steps[:, neuron] = torch.linspace(-2, 2, count)
         rows.append((f"neuron {neuron + 1} from -2 to 2", _coloured(model.decode(steps))))

@@ -28,7 +28,7 @@ def test_the_schedule_is_that_of_torch(steps: int) -> None:
 
 def test_random_points_are_the_same_in_a_buffer() -> None:
     alone, buffered = (head.training() for head in (_heads("cpu", fitted=False)[0], _heads("cpu", fitted=False)[0]))
-    numbers = torch.empty(8, 33, dtype=torch.int32)
+    numbers = torch.empty(8, 1 + alone.points_per_image, dtype=torch.int32)
     for _ in range(3):
         rows, points = alone.draw(8)
         buffered.draw_into(numbers)
