@@ -147,8 +147,8 @@ def painted(labels: Tensor) -> Tensor:
     return COLOURS.to(labels.device)[labels.long()].permute(0, 3, 1, 2) / 255
 
 
-def neurons(made: Plan, model: nn.Module, device: torch.device, count: int = 30_000) -> tuple[dict[str, Any], Tensor]:
-    """MIG, SNC and NK of `count` scenes, accuracies by factor, reconstructions, and what each neuron changes."""
+def neurons(made: Plan, model: nn.Module, device: torch.device) -> tuple[dict[str, Any], Tensor]:
+    """MIG, SNC and NK of 30,000 scenes, accuracies by factor, reconstructions, and what each neuron changes."""
     images, factors, varied = _neuron_images(made, 30_000, device)
     codes = codes_of(model, images)
     alone = metrics.single_neuron_classification(codes, factors)
