@@ -15,6 +15,8 @@ PAGE = Path(__file__).parents[3] / "docs/grouping.md"
 COMMANDS = dict(
     re.findall(r"^\| ([\d][^|]*) \|[^|]*\| `--worlds ([^`]*)`", PAGE.read_text(), re.MULTILINE)
 )  # by figure
+PARTS = {figure: {name for name in words.split() if name != "--models"} for figure, words in COMMANDS.items()}
+WIDEST = [figure for figure, own in PARTS.items() if not any(own < other for other in PARTS.values())]
 
 
 def test_the_page_names_every_figure() -> None:
@@ -24,7 +26,7 @@ def test_the_page_names_every_figure() -> None:
     assert set(COMMANDS) == {"4", "5B", "5C", "5D, 5E", "6", "7", "8", "11", "12"}, "the others share one of these"
 
 
-@pytest.mark.parametrize("figure", COMMANDS)
+@pytest.mark.parametrize("figure", WIDEST)  # the other commands are parts of these
 def test_a_figure_can_be_planned(figure: str, tmp_path: Path) -> None:
     worlds, _, models = COMMANDS[figure].partition(" --models ")
     request = Request(size="tiny", worlds=tuple(worlds.split()), models=tuple(models.split()))
