@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from alebrije import worlds
 from alebrije.errors import InputError
 from alebrije.scenes import Scenes, Vocabulary, scenes_from_json, scenes_to_json
 from alebrije.scenes.scene_json import pixel_coords
@@ -207,3 +208,35 @@ def test_scenes_that_cannot_be_written_are_refused() -> None:
         scenes_to_json(replace(scenes, position=scenes.position[..., :2]))
     with pytest.raises(InputError, match="behind the camera"):
         scenes_to_json(replace(scenes, pixels=None, position=scenes.position + 20))
+
+
+@pytest.mark.parametrize("name", ["moving", "scripted", "clevr3d", "furniture"])
+def test_videos_and_views_are_written_and_read_back(name: str) -> None:
+    scenes = worlds.get(name).sample(3, seed=4)
+    records = json.loads(json.dumps(scenes_to_json(scenes)))
+    back = scenes_from_json(scenes.vocabulary, records)
+    assert back.padded(scenes.objects).equals(scenes)
+    assert (back.frames, back.views) == (scenes.frames, scenes.views)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda records: records[1].pop("Cameras"), "all scenes of a file must have 'Cameras'"),
+        (lambda records: records[1]["Cameras"].pop(), "all scenes of a file must have 'Cameras'"),
+        (lambda records: records[0]["objects"][1].pop("path"), "all scenes of a file must have 'path'"),
+        (lambda records: records[0]["objects"][1]["path"].pop(), "all scenes of a file must have 'path'"),
+        (lambda records: records[0]["objects"][0].update(path=[]), "'path' of object 0 of scene 0 must be a list"),
+        (
+            lambda records: records[0]["objects"][0]["path"].__setitem__(2, [1, 2, 3]),
+            "'path' of frame or view 2 of object 0 of scene 0 must be a list of 4 numbers",
+        ),
+        (lambda records: records[0].update(Cameras=7), "'Cameras' of scene 0 must be a list"),
+        (lambda records: records[0]["Cameras"][0].__setitem__(0, math.nan), "must be a finite number"),
+    ],
+)
+def test_paths_and_cameras_that_do_not_fit(change: Callable[[Any], Any], sentence: str) -> None:
+    records = json.loads(json.dumps(scenes_to_json(worlds.get("scripted").sample(2, seed=4))))
+    change(records)
+    with pytest.raises(InputError, match=sentence):
+        scenes_from_json(worlds.get("scripted").vocabulary, records)

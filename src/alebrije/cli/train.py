@@ -66,6 +66,8 @@ class Train:
     """Keep checkpoints at multiples of this step beside the last two, to see how a model learned; 0 keeps none."""
     check_every: int = 1000
     """Steps between training checks."""
+    log: Literal["tensorboard", "wandb"] | None = None
+    """Also log losses and checks to TensorBoard (in OUT/tensorboard) or Weights & Biases, if it is installed."""
     plain: tyro.conf.FlagCreatePairsOff[bool] = False
     """On a GPU, neither compile nor capture the step. Several times slower; for machines without a compiler."""
 
@@ -128,6 +130,7 @@ class Train:
                     check_every=self.check_every,
                     save_every=self.save_every,
                     keep_every=self.keep_every,
+                    log=self.log,
                     step_progress=step_progress,
                     preload_progress=preload_progress,
                 )

@@ -4,6 +4,9 @@ There are two layouts. Flat worlds write each object's shape, size, rotation, `2
 worlds, whose objects have a material, write the colour as RGBA from 0 to 1, `3d_coords` and `pixel_coords` (column,
 row, depth), and per scene the camera and three lamps. If the ground varies it is recorded too: as `ground_material` if
 it is one of the objects' materials, else as `background`, a word. Rotations are in radians; all released ones are 0.
+
+Videos and views are in no release. Here every object of a video has a `path`, [x, y, z, rotation] in each frame, and a
+scene whose camera moves, or that several cameras see, has `Cameras`, one position for each frame or view.
 """
 
 from __future__ import annotations
@@ -47,7 +50,43 @@ def scenes_from_json(vocabulary: Vocabulary, records: Sequence[Mapping[str, Any]
         fields["camera"] = [_numbers(record, "Camera", 3, where) for record, where in rows]
         fields["lamps"] = [[_numbers(record, lamp, 3, where) for lamp in _LAMPS] for record, where in rows]
         fields["background"] = [_background(vocabulary, record, where) for record, where in rows]
+        fields |= _read_frames(rows, listed)
     return Scenes.of(vocabulary, **fields)
+
+
+def _read_frames(rows: list[tuple[Any, str]], listed: list[list[Any]]) -> dict[str, Any]:
+    """The paths of the objects and the cameras of frames or views, if the scenes have them."""
+    fields: dict[str, Any] = {}
+    cameras = [_rows_of(record, "Cameras", 3, where) if "Cameras" in record else None for record, where in rows]
+    if any(each is not None for each in cameras):
+        fields["cameras"] = np.array(_same_lengths(cameras, "Cameras"))
+    paths: list[list[Any]] = []
+    for items, (_, where) in zip(listed, rows, strict=True):
+        named = ((item, f"object {at} of {where}") for at, item in enumerate(items))
+        paths.append([_rows_of(item, "path", 4, what) if "path" in item else None for item, what in named])
+    if any(path is not None for scene in paths for path in scene):
+        found = _same_lengths([path for scene in paths for path in scene], "path")
+        filled = np.zeros((len(listed), max(map(len, listed)), len(found[0]), 4))
+        for row, scene in enumerate(paths):
+            filled[row, : len(scene)] = np.array(scene).reshape(-1, *filled.shape[2:])
+        fields["path"] = filled
+    return fields
+
+
+def _rows_of(holder: Mapping[str, Any], key: str, width: int, where: str) -> list[list[float]]:
+    """A list of lists of numbers, one for each frame or view."""
+    values = _value(holder, key, where)
+    if not isinstance(values, list | tuple) or not values:
+        raise InputError(f"{key!r} of {where} must be a list with {width} numbers for each frame or view")
+    return [_numbers({key: row}, key, width, f"frame or view {index} of {where}") for index, row in enumerate(values)]
+
+
+def _same_lengths(rows: list[list[list[float]] | None], key: str) -> list[list[list[float]]]:
+    """The rows; an InputError unless all are there and equally long."""
+    there = [row for row in rows if row is not None]
+    if len(there) < len(rows) or len(set(map(len, there))) > 1:
+        raise InputError(f"all scenes of a file must have {key!r}, of the same number of frames or views, or none")
+    return there
 
 
 def _read_objects(vocabulary: Vocabulary, listed: list[list[Any]], solid: bool) -> dict[str, Any]:
@@ -93,6 +132,7 @@ def scenes_to_json(scenes: Scenes, size: tuple[int, int] = (128, 128)) -> list[d
         pixels = scenes.pixels if scenes.pixels is not None else pixel_coords(scenes.position, scenes.camera, size)
     factors, position, rotation = scenes.factors.tolist(), scenes.position.tolist(), scenes.rotation.tolist()
     recorded = pixels.tolist() if solid else None
+    paths = None if scenes.path is None else scenes.path.tolist()
     for row, at in scenes.present.nonzero().tolist():
         codes = zip(vocabulary, factors[row][at], strict=True)
         item = {factor.name: _code(factor, index, solid) for factor, index in codes}
@@ -101,6 +141,8 @@ def scenes_to_json(scenes: Scenes, size: tuple[int, int] = (128, 128)) -> list[d
         if recorded is not None:
             column, line, depth = recorded[row][at]
             item["pixel_coords"] = [int(column), int(line), depth]
+        if paths is not None:
+            item["path"] = paths[row][at]
         records[row]["objects"].append(item)
     return records
 
@@ -115,6 +157,9 @@ def _add_view(records: list[dict[str, Any]], scenes: Scenes) -> None:
         record |= {"Camera": camera, **dict(zip(_LAMPS, lamps, strict=True))}
         if key is not None:
             record[key] = words[background]
+    if scenes.cameras is not None:
+        for record, cameras in zip(records, scenes.cameras.tolist(), strict=True):
+            record["Cameras"] = cameras
 
 
 def pixel_coords(position: Tensor, camera: Tensor | None, size: tuple[int, int] = (128, 128)) -> Tensor:

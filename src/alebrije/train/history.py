@@ -9,6 +9,7 @@ from pathlib import Path
 
 from alebrije.atomic import write_atomically
 from alebrije.files import GIB, parse_json, read_bytes
+from alebrije.train.logs import Log
 
 
 def read_lines(path: Path) -> list[str]:
@@ -23,6 +24,7 @@ class History:
     path: Path
     step: int
     enabled: bool  # only one process of a group writes
+    log: Log | None = None  # gets the same numbers
 
     def __post_init__(self) -> None:
         if self.enabled and self.path.exists():
@@ -35,6 +37,8 @@ class History:
             with self.path.open("a") as file:
                 numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}
                 file.write(json.dumps({"step": step} | numbers, allow_nan=False) + "\n")
+            if self.log is not None:
+                self.log(step, values)
 
     def _is_past(self, line: str) -> bool:
         try:

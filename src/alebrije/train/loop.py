@@ -14,6 +14,7 @@ from alebrije.errors import InputError
 from alebrije.train.checkpoint import checkpoints, load_checkpoint, save_checkpoint, step_of
 from alebrije.train.history import History
 from alebrije.train.labelled_pass import LabelledPass, LabelledSet
+from alebrije.train.logs import Log
 from alebrije.train.options import RunOptions
 from alebrije.train.process_group import ProcessGroup
 from alebrije.train.recipe import Recipe
@@ -36,14 +37,15 @@ def train(
     seed: int = 0,
     check: TrainingCheck | None = None,
     labelled: LabelledSet | None = None,
+    log: Log | None = None,
 ) -> nn.Module:
     """Train a model in place, from the last checkpoint in `folder` if there is one.
 
     `history.jsonl` gets a line with the mean losses every `log_every` steps, and one with the scores of `check` every
-    `check_every` steps. `labelled` images are learned in passes of their own. `seed` is for dropout, noise and the
-    like; the data have their own. After Ctrl-C or SIGTERM a checkpoint is saved first; several processes save it when
-    they next log. A signal during the first step, a training check, or while images are rendered does not wait for
-    their end.
+    `check_every` steps; `log` gets the same numbers. `labelled` images are learned in passes of their own. `seed` is
+    for dropout, noise and the like; the data have their own. After Ctrl-C or SIGTERM a checkpoint is saved first;
+    several processes save it when they next log. A signal during the first step, a training check, or while images are
+    rendered does not wait for their end.
     """
     options = options or RunOptions()
     group = ProcessGroup.join(torch.device(options.device))
@@ -67,7 +69,7 @@ def train(
             group.set_random_state(states, seed + step)
         group.broadcast_weights(model)
         train_step = TrainStep(model, optimizer, recipe, group, options.fast, step)
-        history = History(folder / "history.jsonl", step, enabled=group.rank == 0)
+        history = History(folder / "history.jsonl", step, enabled=group.rank == 0, log=log)
         clock, logged = time.perf_counter(), step
         pace, first = _Pace(options, recipe, group), step
         while step < last:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from alebrije.checks import whole_number
+from alebrije.train.logs import LogName
 
 StepProgress = Callable[[int, int, float, dict[str, float]], object]  # step, total steps, images per second, losses
 PreloadProgress = Callable[[int, int], object]  # images done, images in total
@@ -32,6 +33,7 @@ class RunOptions:
     check_size: int = 300  # images or episodes in each training check
     save_every: int = 1000
     keep_every: int = 0  # keep checkpoints at multiples of this step beside the last two
+    log: LogName | None = None  # also log to TensorBoard or Weights & Biases
     step_progress: StepProgress | None = None  # called every `log_every` steps
     preload_progress: PreloadProgress | None = None
 
