@@ -9,16 +9,23 @@ WORKERS ?= 2
 # files, longest first (tests/conftest.py).
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check lint bench docs pictures clean
+.PHONY: demo test check lint pytest pytest-fast bench docs pictures clean
 
 demo: $(STAMP)
 	$(BIN)/alebrije demo
 
-test: lint
-	$(PYTEST)
+# Types are checked by one process, so the tests start beside it.
+test: $(STAMP)
+	$(MAKE) --no-print-directory -j 2 lint pytest
 
 # Lint, types and the fast tests: under two minutes on two cores.
-check: lint
+check: $(STAMP)
+	$(MAKE) --no-print-directory -j 2 lint pytest-fast
+
+pytest: $(STAMP)
+	$(PYTEST)
+
+pytest-fast: $(STAMP)
 	$(PYTEST) -m "not slow"
 
 lint: $(STAMP)

@@ -1,6 +1,8 @@
 """Milliseconds of a training step at the papers' batch sizes, ours against a plain loop, on a GPU.
 
-    python benchmarks/models.py [cuda|cpu [FILE]]
+    python benchmarks/models.py [cuda|cpu [FILE [NAME]]]
+
+With a NAME only cases whose names contain it are measured; the others keep what the file has.
 
 The plain loop is what one would write first: float32, eager, Adam as it comes, no graph; it learns the same model from
 the same batches. Both include the drawing of the data. What bounds a step is told from the time that kernels are busy
@@ -27,10 +29,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from alebrije import __version__, worlds
 from alebrije.models.autoencoders import BetaTCVAE
 from alebrije.models.imagination import I2IViT
+from alebrije.models.savi import SAVi
 from alebrije.models.slot_attention import SlotAttentionAutoencoder
 from alebrije.train import AllImages, Images, PreloadedSource, Recipe, StreamedSource, TaskEpisodes, preload
 from alebrije.train.presets import preset
 from alebrije.train.process_group import ProcessGroup
+from alebrije.train.scene_sets import Videos
 from alebrije.train.sources import Source, to_float
 from alebrije.train.train_step import TrainStep
 
@@ -65,6 +69,13 @@ def crowds(device: torch.device) -> Source:
     )
 
 
+def windows(device: torch.device) -> Source:
+    """Windows of six frames of moving objects, at 64 pixels."""
+    videos = Videos(worlds.get("moving"), 64, seed=0)
+    count = 256 if device.type == "cuda" else 8
+    return PreloadedSource(videos.windows(preload(videos, count, device)), seed=0)
+
+
 def whole_grid(device: torch.device) -> Source:
     """All 737,280 images of dSprites."""
     count = 737_280 if device.type == "cuda" else 1024
@@ -82,6 +93,7 @@ CASES = (
     Case(
         "the same with the decoder of the release", lambda: SlotAttentionAutoencoder(slots=11), crowds, 64, 4e-4, 20, 90
     ),
+    Case("SAVi-S, 11 slots, 64 px, batch 32 x 6 frames", SAVi, windows, 32, 2e-4, 8, 60, clip=0.05),
     Case("beta-TCVAE, 64 px, batch 64", lambda: BetaTCVAE(channels=1), whole_grid, 64, 5e-4, 200, 4000),
 )
 
@@ -179,7 +191,11 @@ def main() -> None:
     path = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).with_suffix(".json")
     machine = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
     report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__, "cases": []}
-    for case in CASES:
+    name = sys.argv[3] if len(sys.argv) > 3 else ""
+    if name and path.exists():
+        others = json.loads(path.read_text())["cases"]
+        report["cases"] = [row for row in others if name not in row["case"]]
+    for case in (case for case in CASES if name in case.name):
         started = time.perf_counter()
         source = case.source(device)
         wait(device)

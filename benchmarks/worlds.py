@@ -1,6 +1,8 @@
 """Images per second and memory of the renderers; `make bench` prints them and stores JSON.
 
-    python benchmarks/worlds.py [cpu|cuda [FILE]]
+    python benchmarks/worlds.py [cpu|cuda [FILE [STAGE]]]
+
+With a STAGE, such as videos, only that one is measured; the others keep what the file has.
 
 On a GPU the ray tracer is measured through its kernels and through plain torch, with the time from the start of a
 process to the first image. Scenes are drawn by the worlds' own samplers beforehand. Every number is the best of a few
@@ -157,6 +159,19 @@ def others(device: str) -> dict[str, float]:
     return rates
 
 
+def videos(device: str) -> dict[str, float]:
+    """Frames per second of the worlds of videos at 64 pixels, with boxes and flow."""
+    counts = {"moving": 8 if device == "cpu" else 2048, "scripted": 4 if device == "cpu" else 1024}
+    rates = {}
+    for name, count in counts.items():
+        world = worlds.get(name)
+        scenes = world.sample(min(count, 256))
+        scenes = Scenes.concatenate([scenes] * (count // len(scenes)))
+        rates[name] = rate(world, scenes, 64, device) * (scenes.frames or 1)
+        print(f"{name}, 64 px: {rates[name]:,.0f} frames/s", flush=True)
+    return rates
+
+
 def main() -> None:
     """Measure on the device asked for and add it to the file."""
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
@@ -165,13 +180,18 @@ def main() -> None:
     cores = f"{platform.machine()}, {torch.get_num_threads()} threads"
     machine = torch.cuda.get_device_name() if device == "cuda" else cores
     report: dict[str, Any] = {"machine": machine, "torch": torch.__version__, "alebrije": __version__}
-    if against := found.get(device, {}).get("against"):  # from against.py
+    before = found.get(device, {})
+    if against := before.get("against"):  # from against.py
         report["against"] = against
     found[device] = report
     stages: dict[str, Callable[[], Any]] = {"clevr": lambda: solid(device), "others": lambda: others(device)}
+    stages["videos"] = lambda: videos(device)
     if device == "cuda":
         smaller_batches = {"smaller batches": lambda: smaller(4096, 256)}
         stages = {"first image": first_images, "torch path": torch_path, **stages, **smaller_batches}
+    if len(sys.argv) > 3:
+        report |= {name: old for name, old in before.items() if name in stages}
+        stages = {sys.argv[3]: stages[sys.argv[3]]}
     for name, stage in stages.items():
         report[name] = stage()
         path.write_text(json.dumps(found, indent=2) + "\n")

@@ -1,6 +1,6 @@
 """Make the pictures of the documentation: parts of reports, and all worlds. `make pictures` runs it; needs Chromium.
 
-    python docs/pictures.py [worlds] [rules] [report] [figures]
+    python docs/pictures.py [worlds] [rules] [video] [report] [figures]
 
 The report is `out/trained-demo/report.html`, which `alebrije demo --train --out out/trained-demo` writes.
 """
@@ -99,6 +99,35 @@ def rules_picture() -> None:
     (DOCS / "pictures" / "rules.svg").write_text(as_inline_svg(laid_out(chart.figure())))
 
 
+def video_picture() -> None:
+    """Two videos with their objects and the groups of the reference `pixels`, playing."""
+    from alebrije.instruments.grouping.images import Corpus
+    from alebrije.instruments.grouping.pictures import marked_frames
+    from alebrije.sheets.sheet import colored_mask, picture_of, save_animation
+    from alebrije.studies.folder import ResultFolder
+    from alebrije.studies.references import Pixels
+
+    with tempfile.TemporaryDirectory() as folder:
+        view = Corpus("moving", 2, 64).view(ResultFolder(folder))
+    groups = Pixels().group(view)
+    assert groups is not None
+    assert view.masks is not None
+    images = [[picture_of(image) for image in video] for video in view.images]
+    marked = [marked_frames(images[row], view.masks[row], groups[row])[0] for row in (0, 1)]
+    frames = []
+    for time in range(0, view.images.shape[1], 2):
+        frame = Image.new("RGB", (3 * (SIDE + GAP), 2 * (SIDE + GAP)), "white")
+        for row in (0, 1):
+            shown = (images[row][time], colored_mask(view.masks[row, time]), marked[row][time])
+            for column, pixels in enumerate(shown):
+                side = Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.NEAREST)
+                frame.paste(side, (column * (SIDE + GAP), row * (SIDE + GAP)))
+        frames.append(frame.quantize(64, dither=Image.Dither.NONE))
+    with io.BytesIO() as file:
+        save_animation(file, frames, 160.0)
+        (DOCS / "pictures" / "grouping-video.png").write_bytes(file.getvalue())
+
+
 def report_pictures() -> None:
     """Parts of the report of the demo, as palette images to keep them small."""
     from tests.report.devtools import Browser, find_browser
@@ -128,7 +157,13 @@ def figure_pictures() -> None:
             shutil.copyfile(Path(folder) / f"{figure}.svg", DOCS / "pictures" / f"{page}.svg")
 
 
-MAKERS = {"worlds": worlds_picture, "rules": rules_picture, "report": report_pictures, "figures": figure_pictures}
+MAKERS = {
+    "worlds": worlds_picture,
+    "rules": rules_picture,
+    "video": video_picture,
+    "report": report_pictures,
+    "figures": figure_pictures,
+}
 
 if __name__ == "__main__":
     for maker in sys.argv[1:] or MAKERS:

@@ -14,7 +14,8 @@ from alebrije.errors import InputError
 from alebrije.models.learner import Learner
 
 NAMES = ["ae", "beta-vae", "annealed-vae", "beta-tcvae", "factor-vae", "parted-vae", "parted-vae-ss", "weakde", "mtd"]
-NAMES += ["slot-attention", "bo-qsa", "slot-attention-nvs", "bo-qsa-nvs", "osrt", "iodine", "moco"]
+NAMES += ["slot-attention", "bo-qsa", "slot-attention-nvs", "bo-qsa-nvs", "osrt", "iodine"]
+NAMES += ["savi", "savi-boxes", "savi-supervised", "moco"]
 NAMES += ["i2i-cnn", "i2i-vit", "ssm-vae", "ssm-slot", "svib-oracle"]
 
 
@@ -38,12 +39,14 @@ def test_a_record_is_true_to_its_class(name: str) -> None:
     assert inspect.Parameter.empty not in record.defaults().values()
     assert record.title
     assert record.cites
+    assert record.takes == getattr(model, "takes", "images")
 
 
 SMALL: dict[str, dict[str, Any]] = {
     "slot-attention": {"size": 32, "channels": 8},
     "bo-qsa": {"size": 32, "channels": 8},
     "iodine": {"size": 32, "channels": 8},
+    **{name: {"size": 16, "channels": 8, "target": "rgb"} for name in ("savi", "savi-boxes", "savi-supervised")},
     "slot-attention-nvs": {"size": 16, "channels": 8, "resnet_width": 8},
     "bo-qsa-nvs": {"size": 16, "channels": 8, "resnet_width": 8},
     "osrt": {"size": 16, "width": 64, "heads": 4, "blocks": 1},
@@ -60,6 +63,10 @@ def test_a_record_is_true_to_the_encoding(name: str) -> None:
     if record.takes == "views":
         encoding = model(torch.rand(1, 3, 3, size, size), torch.rand(1, 3, 3) + 1)
         assert encoding.frames == 3
+    elif record.takes == "videos":
+        boxes = () if name == "savi" else (torch.rand(1, 2, 4),)
+        encoding = model(torch.rand(1, 2, 3, size, size), *boxes)
+        assert encoding.frames == 2
     else:
         encoding = model(torch.rand(1, 3, size, size))
     assert record.has_slots == (encoding.slots is not None) == (encoding.masks is not None)

@@ -28,7 +28,11 @@ def short(name: str, seed: int = 0) -> Plan:
         settings |= {"warmup": 0}
     if name == "iodine":
         settings |= {"warmup": 0, "channels": 8, "hidden": 16}
-    return plan(name, preset_name="tiny", images=16, seed=seed, settings=settings)
+    images = 16
+    if name.startswith("savi"):
+        settings |= {"warmup": 0, "size": 16, "channels": 8, "slot_size": 16, "projections": 16}
+        images = 2  # videos
+    return plan(name, preset_name="tiny", images=images, seed=seed, settings=settings)
 
 
 def trained(made: Plan, folder: Path, until: int | None = None) -> nn.Module:

@@ -54,6 +54,10 @@ PUBLISHED: dict[tuple[str, str | None], dict[str, Any]] = {
         "clip": 1.0,
         "clip_by": "norm",
     },
+    **{
+        (name, None): {"steps": 200_000, "batch": 64, "lr": 2e-4, "warmup": 2_500, "decay": "cosine", "clip": 0.05}
+        for name in ("savi", "savi-boxes", "savi-supervised")
+    },
     ("slot-attention", "furniture"): SLOTS | {"steps": 300_000},
     ("slot-attention-nvs", None): SLOTS | {"steps": 500_000},
     ("bo-qsa-nvs", None): SLOTS | {"steps": 500_000},
@@ -104,6 +108,9 @@ SETTINGS: dict[tuple[str, str | None], dict[str, Any]] = {
     },
     ("slot-attention", "coat"): {"slots": 7, "iterations": 4},
     ("bo-qsa", None): {"epsilon": 1.0, "drop_path": 0.2, "noise_steps": 30_000, "encoder_stride": 2},
+    ("savi", None): {"encoder_layers": 5, "encoder_stride": 2, "iterations": 2, "hidden": 256, "heads": 4, "frames": 6},
+    ("savi-boxes", "moving-textured"): {"projections": 128, "predictor_hidden": 256, "target": "flow"},
+    ("savi-supervised", "scripted"): {"encoder_stride": 1, "heads": 0, "target": "rgb"},
     ("slot-attention", "furniture"): {"encoder": "resnet18", "projections": 64, "hidden": 128, "iterations": 3},
     ("slot-attention-nvs", None): {"iterations": 1, "inputs": 1, "octaves": 15, "projections": 64, "hidden": 128},
     ("bo-qsa-nvs", None): {"initial": "learned", "epsilon": 1.0, "noise_steps": 30_000},
@@ -163,7 +170,7 @@ def test_every_preset_can_take_a_step(model: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["slot-attention", "bo-qsa", "slot-attention-nvs", "osrt", "iodine", "moco", "beta-tcvae"]
+    "model", ["slot-attention", "bo-qsa", "slot-attention-nvs", "osrt", "iodine", "savi", "moco", "beta-tcvae"]
 )
 @pytest.mark.parametrize("name", ["paper", "small"])
 def test_every_world_of_a_preset_can_be_learned_from(model: str, name: str) -> None:

@@ -63,6 +63,7 @@ class ModelRecord:
 
 RENAMED = {"oracle": "svib-oracle"}  # old name -> name; a study calls the reference `oracle`
 _LOG = logging.getLogger("alebrije")
+_SAVI = "Kipf et al. 2022"
 _SVIB = "Kim et al. 2023, SVIB"
 _MODELS = {
     record.name: record
@@ -105,6 +106,16 @@ _MODELS = {
         ),
         ModelRecord("osrt", "OSRT", "osrt:OSRT", "views", "Sajjadi et al. 2022", has_slots=True),
         ModelRecord("iodine", "IODINE", "iodine:IODINE", "images", "Greff et al. 2019", has_slots=True),
+        ModelRecord("savi", "SAVi", "savi:SAVi", "videos", _SAVI, has_slots=True),
+        ModelRecord("savi-boxes", "SAVi with boxes", "savi:SAViBoxes", "videos", _SAVI, has_slots=True),
+        ModelRecord(
+            "savi-supervised",
+            "SAVi, supervised",
+            "savi:SAViSupervised",
+            "videos",
+            "Zimmermann et al. 2023",
+            has_slots=True,
+        ),
         ModelRecord("moco", "MoCo v2", "moco:MoCo", "images", "Chen et al. 2020", reconstructs=False),
         ModelRecord("i2i-cnn", "I2I-CNN", "imagination:I2ICNN", "episodes", _SVIB, reconstructs=False),
         ModelRecord("i2i-vit", "I2I-ViT", "imagination:I2IViT", "episodes", _SVIB, reconstructs=False),

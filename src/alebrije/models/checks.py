@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import torch
 from torch import Tensor
 
 from alebrije.checks import whole_number
@@ -22,3 +25,15 @@ def check_image_shape(images: Tensor, size: int, name: str = "images") -> Tensor
     if images.ndim != 4 or tuple(images.shape[1:]) != (3, size, size):
         raise InputError(f"{name} must have the shape [B, 3, {size}, {size}], not {list(images.shape)}")
     return images
+
+
+def check_memory(needed: int, what: str, device: torch.device) -> None:
+    """Raise an InputError if something needs more bytes than the device has, in use or not."""
+    if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+    elif device.type == "cpu" and hasattr(os, "sysconf"):
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    else:
+        return
+    if needed > total:
+        raise InputError(f"{what} would need about {needed / 1e9:,.0f} GB, and {device} has {total / 1e9:,.0f} GB")

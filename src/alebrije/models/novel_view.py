@@ -8,7 +8,7 @@ small initial weights; any view may be the first in training; the loss is on the
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -39,7 +39,7 @@ from alebrije.models.slot_attention import (
 class ViewDecoder(BroadcastDecoder):
     """Draws views: slots [B, K, D] and poses [B, V, h, w, P] to images [B * V, K, 3, H, W] and mask logits."""
 
-    def __init__(self, slots: int, pose: int, **sizes: int) -> None:
+    def __init__(self, slots: int, pose: int, **sizes: Any) -> None:
         super().__init__(slots, **sizes)
         self.poses = nn.Linear(pose, slots)
 

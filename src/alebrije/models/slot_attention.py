@@ -12,7 +12,7 @@ On CUDA, `model.to(memory_format=torch.channels_last)` makes all convolutions ru
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ from alebrije.models.fused import competing_attention, decoded, in_autocast, rec
 from alebrije.models.learner import Batch, Losses
 from alebrije.models.resnet import ResNet18
 
-CoordinateRange = Literal["unit", "half-pixel"]
+CoordinateRange = Literal["unit", "half-pixel", "signed"]
 InitialSlots = Literal["random", "learned"]
 EncoderName = Literal["cnn", "resnet18"]
 
@@ -197,7 +197,7 @@ class SoftPositions(nn.Module):
     """Adds a learned linear projection of the pixel coordinates to features [B, channels, H, W].
 
     The coordinates are y, x, 1-y and 1-x: from 0 to 1 with the grid "unit" (Slot Attention), at pixel centres with
-    "half-pixel" (SVIB).
+    "half-pixel" (SVIB). With "signed" (SAVi) they are y and x from -1 to 1.
 
     >>> SoftPositions(64)(torch.zeros(2, 64, 8, 8)).shape
     torch.Size([2, 64, 8, 8])
@@ -205,17 +205,18 @@ class SoftPositions(nn.Module):
 
     def __init__(self, channels: int, grid: CoordinateRange = "unit") -> None:
         super().__init__()
-        if grid not in ("unit", "half-pixel"):
-            raise InputError(f"grid must be 'unit' or 'half-pixel', not {grid!r}")
+        if grid not in get_args(CoordinateRange):
+            raise InputError(f"grid must be 'unit', 'half-pixel' or 'signed', not {grid!r}")
         self.grid = grid
-        self.projection = nn.Linear(4, channels)
+        self.projection = nn.Linear(2 if grid == "signed" else 4, channels)
         self.apply(init_as_keras)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return features plus positions [B, channels, H, W]."""
         sides = (self.coordinates(side, features.device) for side in features.shape[-2:])
         coordinates = torch.stack(torch.meshgrid(*sides, indexing="ij"), -1)  # [H, W, 2]
-        coordinates = torch.cat((coordinates, 1 - coordinates), -1)
+        if self.grid != "signed":
+            coordinates = torch.cat((coordinates, 1 - coordinates), -1)
         with torch.autocast(features.device.type, enabled=False):  # bfloat16 would blur neighbouring pixels
             positions = self.projection(coordinates)  # [H, W, C]
         return features + positions.permute(2, 0, 1)  # type: ignore[no-any-return]
@@ -224,22 +225,31 @@ class SoftPositions(nn.Module):
         """Return the coordinates along one axis [side]."""
         if self.grid == "half-pixel":
             return (torch.arange(side, device=device) + 0.5) / side
-        return torch.linspace(0, 1, side, device=device)
+        return torch.linspace(-1 if self.grid == "signed" else 0, 1, side, device=device)
 
 
 class ConvolutionalEncoder(nn.Module):
     """Encodes images [B, 3, H, W] to a set of features [B, N, channels] with positions.
 
-    Four 5x5 convolutions, the first with `stride`, then positions, a layer norm and an MLP on each feature. The MLP has
-    `hidden` units, by default as many as channels.
+    Four 5x5 convolutions (`layers`), the first with `stride`, then positions, a layer norm and an MLP on each feature.
+    The MLP has `hidden` units, by default as many as channels.
     """
 
-    def __init__(self, *, channels: int, stride: int, hidden: int | None = None, norm_epsilon: float = 1e-3) -> None:
+    def __init__(
+        self,
+        *,
+        channels: int,
+        stride: int,
+        hidden: int | None = None,
+        norm_epsilon: float = 1e-3,
+        layers: int = 4,
+        grid: CoordinateRange = "unit",
+    ) -> None:
         super().__init__()
         convolutions = [nn.Conv2d(3, channels, 5, stride, padding=2)]
-        convolutions += [nn.Conv2d(channels, channels, 5, padding=2) for _ in range(3)]
+        convolutions += [nn.Conv2d(channels, channels, 5, padding=2) for _ in range(layers - 1)]
         self.convolutions = nn.Sequential(*(part for layer in convolutions for part in (layer, nn.ReLU())))
-        self.positions = SoftPositions(channels)
+        self.positions = SoftPositions(channels, grid)
         self.mlp = normed_mlp(channels, hidden or channels, norm_epsilon)
         self.apply(init_as_keras)
 
@@ -294,6 +304,7 @@ class BroadcastDecoder(nn.Module):
         upsamplings: int = 4,
         convolutions: int = 1,
         head: int = 3,
+        grid: CoordinateRange = "unit",
     ) -> None:
         super().__init__()
         if size % 2**upsamplings:
@@ -301,7 +312,7 @@ class BroadcastDecoder(nn.Module):
                 f"{upsamplings} upsamplings need a size that is a multiple of {2**upsamplings} pixels, not {size}"
             )
         self.side = size // 2**upsamplings
-        self.positions = SoftPositions(slots)
+        self.positions = SoftPositions(slots, grid)
         layers: list[nn.Module] = []
         for layer in range(upsamplings + convolutions):
             width = channels if layer else slots

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -16,17 +17,20 @@ from alebrije.metrics import (
     labels_from_masks,
 )
 from alebrije.models import Batch
+from alebrije.render.frames import Frames
 from alebrije.scenes import Scenes
 from alebrije.train.image_files import FileImages
 from alebrije.train.labels import LabelledImages
 from alebrije.train.loop import TrainingCheck
 from alebrije.train.options import PreloadProgress
 from alebrije.train.plan import Plan
-from alebrije.train.scene_sets import Images, Part, SceneSet, TaskEpisodes, TaskSources
+from alebrije.train.scene_sets import Images, Part, SceneSet, TaskEpisodes, TaskSources, Videos
 from alebrije.train.sources import join_batches, rendered_pieces, to_float
 from alebrije.train.view_sets import Views, camera_positions, single_frames
 
 CHECK_BATCH = 64
+VIDEOS_AT_ONCE = 8
+_FRAMES = 24  # of a video: it counts as so many images
 _PARTS: tuple[Part, Part] = ("validation", "test")
 
 
@@ -43,6 +47,9 @@ def training_check(
     if not plan.record.reconstructs:
         return None
     scene_set = plan.scene_set("validation")
+    if isinstance(scene_set, Videos):
+        rendered = scene_set.world.render(scene_set.scenes(0, -(-count // _FRAMES)), plan.size, device)
+        return lambda model: _video_scores(model, rendered)
     if isinstance(scene_set, FileImages):
         frames = replace(scene_set, masks=True, labels=None).render(scene_set.scenes(0, count), device)
     else:
@@ -127,10 +134,26 @@ def _reconstruction_scores(
     return {"reconstruction error": float(torch.cat(errors).mean())} | grouping
 
 
+def _video_scores(model: nn.Module, frames: Frames) -> dict[str, float]:
+    """Return the mean squared error per pixel, if videos are reconstructed, and the grouping scores of whole videos."""
+    assert frames.boxes is not None
+    has_boxes = "boxes" in inspect.signature(model.forward).parameters
+    errors, scores = [], []
+    for first in range(0, len(frames), VIDEOS_AT_ONCE):
+        rows = slice(first, first + VIDEOS_AT_ONCE)
+        videos = to_float(frames.images[rows])
+        encoding = model(videos, frames.boxes[rows, 0]) if has_boxes else model(videos)
+        scores.append(grouping_scores(frames.masks[rows], encoding.masks))
+        if encoding.reconstruction is not None:
+            errors.append((encoding.reconstruction.float() - videos).square().mean((1, 2, 3, 4)))
+    grouping = {name: float(torch.cat([part[name] for part in scores]).mean()) for name in scores[0]}
+    return ({"reconstruction error": float(torch.cat(errors).mean())} if errors else {}) | grouping
+
+
 def grouping_scores(true: Tensor, masks: Tensor) -> dict[str, Tensor]:
     """Return ARI, ARP and ARR over the objects' pixels, and ARI over all pixels. [B] each
 
-    Views [B, V, ...] of a scene are scored together.
+    The views of a scene are scored together, and so are the frames of a video.
     """
     predicted = labels_from_masks(masks.flatten(0, -4)).cpu().reshape(true.shape)
     true = true.cpu()

@@ -38,6 +38,7 @@ from alebrije.train.scene_sets import (
     TaskEpisodes,
     TaskSources,
     Values,
+    Videos,
     known_factors,
     known_floats,
     remaining_indices,
@@ -130,6 +131,10 @@ class Plan:
         if isinstance(data, Task):
             task_set = TaskEpisodes if self.predicts else TaskSources
             return task_set(data, self.size, self.seed, part)
+        if self.record.takes == "videos":
+            assert isinstance(data, World)
+            window, flow = self.settings["frames"], self.settings["target"] == "flow"
+            return Videos(data, self.size, self.seed, part != "train", window=window, flow=flow)
         labels = self.labels
         if isinstance(data, World) and data.shows == "views":
             view_set = Views if self.record.takes == "views" else EachView
@@ -154,7 +159,10 @@ class Plan:
         if not self.images:
             return StreamedSource(scene_set, device)
         store = None if folder is None else Store(folder / FOLDER, self._image_settings(device))
-        return PreloadedSource(preload(scene_set, self.images, device, workers, progress, store), self.seed)
+        items = preload(scene_set, self.images, device, workers, progress, store)
+        if isinstance(scene_set, Videos):
+            items = scene_set.windows(items)
+        return PreloadedSource(items, self.seed)
 
     def labelled_set(self, source: Source, device: torch.device) -> LabelledSet | None:
         """Return the few labelled images that the model learns from in passes of their own, if it does."""
@@ -188,6 +196,8 @@ class Plan:
         known = {name: stored[name] for name in names if name in stored}
         labels = self.labels
         more = {} if labels is None else {"labels": self.settings["labels"]}
+        if self.record.takes == "videos":
+            more["target"] = self.settings["target"]
         return {**known, "episodes": self.predicts, "device": device.type, **more, **self.edited_inputs}
 
     @property
@@ -273,6 +283,10 @@ class Plan:
         names = ("source", "target") if self.predicts else ("images",)
         known = _known(data) if self.predicts and isinstance(data, Task) else {}
         images: dict[str, tuple[int, ...]] = dict.fromkeys(names, (share, 3, self.size, self.size))
+        if self.record.takes == "videos":
+            frames, objects = self.settings["frames"], data.sample(1).objects  # type: ignore[union-attr]
+            videos = (share, frames, 3, self.size, self.size)
+            return {"images": videos, "flow": videos, "boxes": (share, frames, objects, 4)}
         if self.record.takes == "views":
             views = views_of(self.world)
             images = {"images": (share, views, 3, self.size, self.size), "cameras": (share, views, 3)}
@@ -338,7 +352,7 @@ def plan(
     if (seed := whole_number("seed", seed)) >= MAX_SEED:
         raise InputError(f"seed must be less than {MAX_SEED:,}, not {seed}")
     data = ImageFile(world) if is_image_file(world) else get_world(world)
-    _check_data(record, data, rule)
+    _check_data(record, data, rule, images)
     changes = dict(settings or {})
     size = whole_number("size", parse_setting("size", changes.pop("size", chosen.size), int), least=1)
     model_settings, recipe_settings = _sorted_settings(record, changes)
@@ -363,7 +377,7 @@ def plan(
     return made
 
 
-def _check_data(record: ModelRecord, data: World | ImageFile, rule: str | None) -> None:
+def _check_data(record: ModelRecord, data: World | ImageFile, rule: str | None, images: int | None) -> None:
     """Raise an InputError unless a model can learn from a world or file; views are images, too."""
     shows = data.shows if isinstance(data, World) and rule is None else "images"
     if record.takes == "images":
@@ -374,6 +388,8 @@ def _check_data(record: ModelRecord, data: World | ImageFile, rule: str | None) 
         fitting = ", ".join(name for name in world_names() if get_world(name).shows == record.takes)
         what = data.name if rule is None else f"{data.name}/{rule}"
         raise InputError(f"{record.title} learns from {record.takes}, and {what} has {shows}; choose from {fitting}")
+    if images == 0 and shows == "videos":
+        raise InputError(f"{record.title} learns from videos rendered beforehand, so images must not be 0")
 
 
 def _sorted_settings(record: ModelRecord, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -227,6 +227,48 @@ IODINE_TINY = Preset(
     model={"slots": 3, "channels": 16, "slot_size": 8, "hidden": 32, "iterations": 2, "scale": 0.3},
 )
 
+_VIDEO_LOSS: dict[str, Any] = {"decay": "cosine", "clip": 0.05}  # of the release, for a loss summed over pixels
+_003_SAVI = {"encoder_layers": 5, "iterations": 2, "hidden": 256}
+SAVI_PAPER = (
+    Preset(
+        ("moving", "moving-textured"),
+        64,
+        Recipe(steps=200_000, batch=64, lr=2e-4, warmup=2_500, **_VIDEO_LOSS),
+        "the paper of ARP and ARR, Appendix B, with its stride in the first layer; resolution, windows, rate, warm-up "
+        "and clipping, which it does not give, from the release of SAVi",
+        images=9_703,
+        model={**_003_SAVI, "encoder_stride": 2},
+    ),
+    Preset(
+        ("scripted",),
+        64,
+        Recipe(steps=200_000, batch=64, lr=2e-4, warmup=2_500, **_VIDEO_LOSS),
+        "the same for CATER: stride 1, no predictor, and pixels as the target, because the camera moves",
+        images=3_850,
+        model={**_003_SAVI, "heads": 0, "target": "rgb"},
+    ),
+)
+SAVI_SMALL = tuple(
+    Preset(
+        worlds,
+        64,
+        Recipe(steps=20_000, batch=32, lr=4e-4, warmup=1_000, **_VIDEO_LOSS),
+        "ours: 20,000 steps of 32 windows, half the channels of the decoder",
+        images=2_000,
+        model={"decoder_channels": 32, **model},
+    )
+    for worlds, model in ((("moving", "moving-textured"), {}), (("scripted",), {"target": "rgb"}))
+)
+SAVI_TINY = Preset(
+    ("moving", "scripted", "moving-textured"),
+    32,
+    Recipe(steps=300, batch=8, lr=1e-3, warmup=20, precision="float32", **_VIDEO_LOSS),
+    "ours: the loss falls in a minute; finding objects takes longer",
+    images=48,
+    model={"frames": 4, "slots": 5, "channels": 16, "slot_size": 32, "projections": 32, "predictor_hidden": 64}
+    | {"decoder_channels": 16},
+)
+
 MOCO_PAPER = Preset(
     ("coat", "coat-correlated"),
     128,
@@ -319,6 +361,10 @@ PRESETS: dict[str, dict[PresetName, tuple[Preset, ...]]] = {
         "tiny": (_with(SLOTS_TINY, noise_steps=100),),
     },
     "iodine": {"paper": IODINE_PAPER, "small": (IODINE_SMALL,), "tiny": (IODINE_TINY,)},
+    **{
+        name: {"paper": SAVI_PAPER, "small": SAVI_SMALL, "tiny": (SAVI_TINY,)}
+        for name in ("savi", "savi-boxes", "savi-supervised")
+    },
     "moco": {"paper": (MOCO_PAPER,), "small": (MOCO_SMALL,), "tiny": (MOCO_TINY,)},
     "i2i-cnn": {"paper": (SVIB_PAPER,), "small": (SVIB_SMALL,), "tiny": (_with(SVIB_TINY, channels=16, code=32),)},
     "i2i-vit": {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from alebrije.atomic import remove_folder
+from alebrije.models.checks import check_memory
 from alebrije.train.check import training_check
 from alebrije.train.checkpoint import checkpoints, load_weights, step_of
 from alebrije.train.logs import open_log
@@ -30,6 +32,11 @@ def run_plan(plan: Plan, folder: Path, options: RunOptions | None = None) -> nn.
         load_weights(saved[-1], model)
         group.leave()
         return model.to(group.device).eval()
+    needed: Any = getattr(model, "training_bytes", None)
+    if needed is not None:
+        items = plan.recipe.batch // (group.size * plan.recipe.accumulate)
+        what = f"a step with {plan.settings['slots']} slots and a batch of {items}"
+        check_memory(needed(items), what, group.device)
     log = None if options.log is None or group.rank else open_log(options.log, folder, plan.to_json())
     check = training_check(plan, options.check_size, group.device, options.preload_progress)
     source = plan.source(group.device, options.workers, options.preload_progress, folder)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from alebrije.arrays import Integers
 from alebrije.models.learner import Batch
+from alebrije.render.flow_colors import flow_as_rgb
 from alebrije.scenes import Episodes, Scenes
 from alebrije.worlds import Task, World
 
@@ -66,6 +67,38 @@ class Images:
         images = self.world.images(scenes, self.size, device)
         # dSprites is white on black, so store one channel; `to_float` expands it to three
         return {"images": images[:, :1].clone() if self.world.name == "dsprites" else images}
+
+
+@dataclass(frozen=True)
+class Videos(Images):
+    """Videos of a world with what their models need: boxes, and with `flow` the optical flow as colours.
+
+    Training takes windows of `window` frames of them.
+    """
+
+    window: int = 6
+    flow: bool = True
+
+    def render(self, scenes: Scenes, device: torch.device) -> Batch:
+        """Render videos as uint8 images [B, T, 3, H, W], with boxes [B, T, N, 4] and flow [B, T, 3, H, W]."""
+        frames = self.world.render(scenes, self.size, device)
+        assert frames.boxes is not None
+        assert frames.flow is not None
+        flow = {"flow": flow_as_rgb(frames.flow)} if self.flow else {}
+        return {"images": frames.images, "boxes": frames.boxes, **flow}
+
+    def windows(self, videos: Batch) -> Batch:
+        """Return the windows of rendered videos, one after the other; frames after the last whole window are left out.
+
+        >>> from alebrije import worlds
+        >>> Videos(worlds.get("moving"), 64, 0, window=2).windows({"images": torch.zeros(3, 5, 1)})["images"].shape
+        torch.Size([6, 2, 1])
+        """
+        length = len(next(iter(videos.values()))[0]) // self.window
+        return {
+            name: tensor[:, : length * self.window].reshape(-1, self.window, *tensor.shape[2:])
+            for name, tensor in videos.items()
+        }
 
 
 @dataclass(frozen=True)

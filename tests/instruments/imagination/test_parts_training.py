@@ -26,6 +26,16 @@ def test_the_schedule_is_that_of_torch(steps: int) -> None:
         schedule.step()
 
 
+def test_random_points_are_the_same_in_a_buffer() -> None:
+    alone, buffered = (head.training() for head in (_heads("cpu", fitted=False)[0], _heads("cpu", fitted=False)[0]))
+    numbers = torch.empty(8, 1 + alone.points_per_image, dtype=torch.int32)
+    for _ in range(3):
+        rows, points = alone.draw(8)
+        buffered.draw_into(numbers)
+        assert bool((numbers[:, 0] == rows).all())
+        assert bool((numbers[:, 1:] == points).all())
+
+
 def _heads(device: str, settings: HeadSettings = SETTINGS, *, fitted: bool) -> list[ImageHead]:
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8, generator=generator).to(device)
