@@ -93,7 +93,7 @@ CASES = (
     Case(
         "the same with the decoder of the release", lambda: SlotAttentionAutoencoder(slots=11), crowds, 64, 4e-4, 20, 90
     ),
-    Case("SAVi-S, 11 slots, 64 px, batch 32 x 6 frames", SAVi, windows, 32, 2e-4, 20, 200, clip=0.05),
+    Case("SAVi-S, 11 slots, 64 px, batch 32 x 6 frames", SAVi, windows, 32, 2e-4, 8, 60, clip=0.05),
     Case("beta-TCVAE, 64 px, batch 64", lambda: BetaTCVAE(channels=1), whole_grid, 64, 5e-4, 200, 4000),
 )
 

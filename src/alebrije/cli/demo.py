@@ -17,7 +17,7 @@ from alebrije.cli.printing import print_outcome
 
 @dataclass(frozen=True)
 class Demo:
-    """Examine three models of the zoo beside references and write the report: two minutes, without training."""
+    """Examine models of the zoo beside references and write the report, without training."""
 
     out: OutPath = Path("out/demo")
     """The folder to write to. The same command continues an interrupted one."""

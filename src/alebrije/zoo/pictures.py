@@ -45,9 +45,10 @@ def _grouped(model: Any, plan: Plan, count: int) -> Rows:
     frames = world.render(world.sample(count, SEED), plan.size)
     with seeded(0):
         encoding = model(to_float(frames.images))
-    slots = _painted(encoding.masks.argmax(1))
+    slots = encoding.masks.argmax(1) + 1
     shown = [("image", to_float(frames.images)), ("its reconstruction", encoding.reconstruction)]
-    return [*shown, ("true objects", _painted(frames.masks)), ("its slots", slots)]
+    shown += [("true objects", _painted(frames.masks)), ("its slots", _painted(slots))]
+    return [*shown, ("its slots, on the objects alone", _painted(slots * (frames.masks > 0)))]
 
 
 def _reconstructed(model: Any, plan: Plan, count: int) -> Rows:
