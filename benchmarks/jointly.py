@@ -50,6 +50,7 @@ GENERALISING = ("annealed-vae", "beta-tcvae", "parted-vae")
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {("parted-vae", "rooms"): {"classes": 4}}  # as in the preset `paper`
 HEADS = {"epochs": 75, "learning_rate": 1e-2, "batch_size": 64}  # of the study at size small
 HELD_IMAGES = 4_000
+STEPS_IN_GRAPH = 10
 
 
 @dataclass(eq=False)
@@ -212,7 +213,9 @@ class DeviceBatches:
 class Together:
     """Several steps of all models as one CUDA graph with a branch for each model; on a CPU, one after another."""
 
-    def __init__(self, members: list[Member], steps: int, device: torch.device, steps_in_graph: int = 10) -> None:
+    def __init__(
+        self, members: list[Member], steps: int, device: torch.device, steps_in_graph: int = STEPS_IN_GRAPH
+    ) -> None:
         self.members, self.device, self.count = members, device, steps_in_graph
         self.batches = {
             each.name: DeviceBatches(each.source, each.plan.recipe.batch, steps, device) for each in members
@@ -313,6 +316,8 @@ def main() -> None:
     parser.add_argument("--scored", type=int, default=10_000, help="images of dsprites to score")
     parser.add_argument("--weights", nargs="*", default=[], help="models whose weights are kept")
     told, began = parser.parse_args(), time.perf_counter()
+    if told.steps % STEPS_IN_GRAPH or told.score_every % STEPS_IN_GRAPH:
+        parser.error(f"--steps and --score-every must be multiples of {STEPS_IN_GRAPH}, the steps in a graph")
     told.folder.mkdir(parents=True, exist_ok=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.backends.cudnn.benchmark = True

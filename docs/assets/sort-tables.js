@@ -1,23 +1,22 @@
-// Tables inside <div class="sortable"> are sorted by the column whose heading is clicked; numbers by their first number.
+// Tables inside <div class="sortable"> are sorted by the column whose heading is clicked. A column with a number in each
+// filled cell, such as "SNC 0.35", is sorted by these numbers, others by their text: "clevr6" has no number.
 document.querySelectorAll(".sortable table").forEach((table) => {
   const body = table.tBodies[0];
-  const value = (row, column) => {
-    const text = row.cells[column].innerText.trim();
-    const number = text.replace(/,/g, "").match(/-?\d+(\.\d+)?/);
-    return number ? Number(number[0]) : text.toLowerCase();
-  };
+  const texts = (column) => Array.from(body.rows, (row) => row.cells[column].innerText.trim().toLowerCase());
+  const number = (text) => text.replace(/,(?=\d{3})/g, "").match(/(?<![^\s])-?\d+(\.\d+)?(?=[\s,]|$)/);
   Array.from(table.tHead.rows[0].cells).forEach((head, column) => {
     let up = false;
     const sort = () => {
       up = !up;
-      const rows = Array.from(body.rows);
-      rows.sort((one, other) => {
-        const [a, b] = [value(one, column), value(other, column)];
+      const found = texts(column);
+      const numeric = found.every((text) => text === "" || number(text));
+      const rows = Array.from(body.rows, (row, index) => [row, found[index]]);
+      rows.sort(([, a], [, b]) => {
         if (a === "" || b === "") return (a === "") - (b === "");
-        const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+        const order = numeric ? Number(number(a)[0]) - Number(number(b)[0]) : a.localeCompare(b);
         return up ? order : -order;
       });
-      rows.forEach((row) => body.append(row));
+      rows.forEach(([row]) => body.append(row));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
     };
     head.tabIndex = 0;

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from alebrije.adapters import load
 from alebrije.adapters.untrained import reinitialised
+from alebrije.checks import check_images
 from alebrije.errors import InputError
 from alebrije.train import checkpoints
 from alebrije.train.options import RunOptions
@@ -171,6 +172,8 @@ class TestMethods:
         assert not torch.equal(codes[1], codes[2])
 
     def test_wrong_methods(self) -> None:
+        with pytest.raises(InputError, match="check_images has no method 'encode'"):
+            load(check_images, method="encode")
         with pytest.raises(InputError, match="Autoencoder has no method 'encod'; did you mean 'encode'"):
             load(f"{self.MODULE}:Autoencoder", method="encod")
         with pytest.raises(InputError, match="did you mean 'encode'"):

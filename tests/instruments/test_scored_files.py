@@ -122,6 +122,10 @@ def test_the_commands(files: list[Path], tmp_path: Path, capsys: pytest.CaptureF
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["model"], row["metric"]) for row in rows] == [("clean", "mig"), ("noisy", "mig")]
     assert float(rows[0]["value"]) > float(rows[1]["value"])
+    main(["score", *paths, "--metrics", "mig", "--bootstrap", "0", "--format", "markdown"])
+    printed = capsys.readouterr().out
+    assert "| clean " in printed
+    assert "(n=1)" not in printed
     main(["score", paths[0], "--metrics", "mig", "--bootstrap", "0", "--format", "latex"])
     assert r"\toprule" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:

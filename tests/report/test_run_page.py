@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,17 @@ def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:
     text = write_run_page(tmp_path / "run", tmp_path / "page.html").read_text()
     assert "Nothing has been logged yet." in text
     assert "There is no checkpoint yet." in text
+
+
+def test_a_world_comes_before_a_run_of_its_name(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(run, "sprites")
+    main(["show", "sprites", "--n", "1", "--size", "16"])
+    assert capsys.readouterr().out == "written to sheet.png and sheet.html\n"
+    main(["show", "./sprites", "--n", "1"])
+    assert capsys.readouterr().out == "written to sheet.html\n"
 
 
 def test_options_of_worlds_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,7 +162,8 @@ def _method_of(model: Any, method: str) -> Any:
     found = getattr(model, method, None)
     if not callable(found):
         public = [name for name in dir(model) if not name.startswith("_") and callable(getattr(model, name, None))]
-        raise InputError(f"{type(model).__qualname__} has no method {method!r}{did_you_mean(method, public)}")
+        name = model.__name__ if inspect.isroutine(model) else type(model).__qualname__
+        raise InputError(f"{name} has no method {method!r}{did_you_mean(method, public)}")
     return found
 
 

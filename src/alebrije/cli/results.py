@@ -106,7 +106,9 @@ class Compare:
         if not self.folders:
             raise InputError("nothing to compare; name at least one folder of results")
         if len(self.folders) == 1 and not (self.published or self.zoo):
-            raise InputError(f"{self.folders[0]} cannot be compared alone; name another folder, or add --published")
+            raise InputError(
+                f"{self.folders[0]} cannot be compared alone; name another folder, or add --published or --zoo"
+            )
         from alebrije import zoo
         from alebrije.results import compare, latest_results, result_table
         from alebrije.studies.folder import open_results

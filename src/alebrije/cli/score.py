@@ -86,6 +86,7 @@ class Score:
         from alebrije.cli.progress import track
         from alebrije.evaluate import scored_report
         from alebrije.instruments.scored_files import Options, score_files
+        from alebrije.results.text_table import hide_single_seeds
         from alebrije.studies.commands import note_command
         from alebrije.studies.folder import ResultFolder
 
@@ -97,7 +98,9 @@ class Score:
             if self.format == "text":
                 print(report)
             else:
-                print(report.table().over_seeds().render(self.format), end="")
+                table = report.table().over_seeds()
+                in_text = self.format in ("markdown", "latex")
+                print((hide_single_seeds(table) if in_text else table).render(self.format), end="")
             if self.out is None:
                 return
             for study in scored.studies:

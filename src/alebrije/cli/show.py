@@ -44,9 +44,10 @@ class Show:
             raise InputError(f"--n must be at least 1, not {self.n}")
         if self.n > _MOST_SHOWN:
             raise InputError(f"--n must be at most {_MOST_SHOWN}, not {self.n}")
+        from alebrije import worlds
         from alebrije.report.run_page import is_run, write_run_page
 
-        if is_run(self.what):
+        if self.what not in ("analogies", *worlds.names()) and is_run(self.what):
             self._refuse_options()
             print(f"written to {write_run_page(self.what, self.out, self.n)}")
             return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Zoo:
     """List the trained models that come with alebrije: world, size, scores, and how each was trained."""
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")] = ""
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[NAME]")] = ""
     """A model of the zoo: print its card, with every setting and the command that trains it. Default: all."""
     format: Literal["text", "json"] = "text"
     """Format of the list."""
@@ -57,10 +57,10 @@ def _print_list(cards: tuple[Card, ...]) -> None:
         row = (card.name, card.title, card.world, f"{card.megabytes:.1f}", scores, *trained)
         table.add_row(*(plain(str(cell)) for cell in (*row, (card.training.commit or "")[:7])))
     print_table(table)
-    total = sum(card.megabytes for card in cards)
+    total, plural = sum(card.megabytes for card in cards), "" if len(cards) == 1 else "s"
     print(
-        f"\n{len(cards)} models, {total:.1f} MB. `alebrije zoo NAME` prints the card of one, with the command that "
-        "trains it.\nExamine one: `alebrije eval zoo:NAME --out DIR`."
+        f"\n{len(cards)} model{plural}, {total:.1f} MB. `alebrije zoo NAME` prints the card of one, with the command "
+        "that trains it.\nExamine one: `alebrije eval zoo:NAME --out DIR`."
     )
 
 

@@ -144,7 +144,7 @@ def _with_hinton(value: Value, arrays: dict[str, Array]) -> Value:
 def _segmentations(arrays: dict[str, Array]) -> dict[str, Array]:
     """The first label maps of a file, over its `images` if it has some."""
     true, pred = arrays.get("true"), arrays.get("pred")
-    if true is None or true.ndim != 3:
+    if true is None or true.ndim != 3 or (pred is None and "masks" not in arrays):
         return {}
     pred = labels_from_masks(arrays["masks"][:SAMPLES]) if pred is None else pred
     shown = [_small_labels(each[:SAMPLES]) for each in (true, pred)]
