@@ -25,7 +25,7 @@ from alebrije.studies.references import Noise
 from alebrije.studies.request import Request
 from alebrije.studies.run import Study, plan_study, precheck_models, run_study
 
-NEURONS, GROUPING = instruments.get("neurons"), instruments.get("grouping")
+ANALOGY, NEURONS, GROUPING = (instruments.get(name) for name in ("analogy", "neurons", "grouping"))
 EncodeFunction = Callable[[Tensor], Tensor]
 
 
@@ -48,7 +48,8 @@ def checked_run(study: Study, folder: ResultFolder, asked: Request) -> RunSummar
     ("metric", "study", "sentence"),
     [
         ("fg-ari", GROUPING, "^clips takes videos, and sprites in grouping has images$"),
-        ("mig", NEURONS, "^clips takes videos, and .* in neurons has images$"),
+        ("mig", NEURONS, "^clips takes videos, and .* in neurons has images; only grouping examines such models$"),
+        ("coat", ANALOGY, "^clips takes videos, and analogy shows images; only grouping examines such models$"),
     ],
 )
 def test_a_model_of_videos_is_not_shown_images(metric: str, study: Study, sentence: str, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Eval:
     device: Device = "auto"
     """Where the model runs; `auto` is a GPU if there is one."""
     jobs: int | None = None
-    """Processes that share the work, one thread each. By default up to four on a CPU, up to six on a GPU with enough
+    """Processes that share the work, one thread each. By default up to four on a CPU, up to eight on a GPU with enough
     memory, and one for work that takes seconds: the size tiny on a GPU, or with a single instrument, or with neurons
     and grouping."""
 

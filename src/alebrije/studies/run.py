@@ -85,9 +85,10 @@ def _check_takes(jobs: Iterable[Job]) -> None:
     for job in jobs:
         takes = None if job.model is None else takes_of(job.model)
         if job.model is not None and takes not in (None, job.shows):
-            name, world = job.model.labels.get("model"), job.cell.labels.get("world")
-            shown = f"the images of {job.cell.study}" if world is None else f"{world} in {job.cell.study}"
-            raise InputError(f"{name} takes {takes}, and {shown} {'are' if world is None else 'has'} {job.shows}")
+            name, world, study = job.model.labels.get("model"), job.cell.labels.get("world"), job.cell.study
+            shown = f"{study} shows" if world is None else f"{world} in {study} has"
+            hint = "" if study == "grouping" or takes == "images" else "; only grouping examines such models"
+            raise InputError(f"{name} takes {takes}, and {shown} {job.shows}{hint}")
 
 
 def _yardstick_jobs(study: Study, folder: ResultFolder, request: Request, jobs: Iterable[Job]) -> list[Job]:
