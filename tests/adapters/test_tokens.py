@@ -72,7 +72,7 @@ def test_outputs_with_tokens(output: Any) -> None:
         "text",
         [],
     ],
-    ids=str,
+    ids=["codes", "one pixel", "slots", "few", "odd", "dict", "tuple", "encoding", "vector", "none", "text", "list"],
 )
 def test_outputs_without_tokens(output: Any) -> None:
     assert read_tokens(output, IMAGES) is None
