@@ -12,10 +12,7 @@ import torch
 from alebrije import data, worlds
 from alebrije.data.datasets import Dataset, write_dataset
 from alebrije.errors import InputError
-from alebrije.instruments import get
 from alebrije.scenes import Scenes, furniture
-from alebrije.studies.folder import ResultFolder
-from alebrije.studies.request import Request
 from alebrije.train.plan import plan
 from alebrije.worlds.videos import footprints
 
@@ -138,8 +135,6 @@ def test_make_keeps_paths_boxes_and_flow(tmp_path: Path) -> None:
 def test_what_needs_single_images_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="beta-VAE needs single images, and moving has videos; worlds of images: spr"):
         plan("beta-vae", preset_name="tiny", world="moving")
-    with pytest.raises(InputError, match="grouping needs single images, and clevr3d has views"):
-        get("grouping").jobs(ResultFolder(tmp_path), Request(size="tiny", worlds=("clevr3d",)))
     with pytest.raises(InputError, match="one image of a scene, and scripted has several; use a cache"):
         write_dataset(Dataset("scripted", size=16), 1, tmp_path, format="svib")
 

@@ -88,7 +88,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Compare:
-    """Compare runs with each other and with published numbers."""
+    """Compare runs with each other, with published numbers and with the models of the zoo."""
 
     folders: Folders
     """Folders that `eval` or `study` filled; the others are compared with the first."""

@@ -45,7 +45,7 @@ class Score:
     def run(self) -> None:
         """Read the files, score them, print the scores and write them."""
         if not self.files:
-            raise InputError("nothing to score; name at least one file")
+            raise InputError("nothing to score; name at least one file, see `alebrije score --help`")
         if self.bootstrap is not None and (self.bootstrap < 0 or self.bootstrap == 1):
             raise InputError(f"--bootstrap must be 0 or at least 2, not {self.bootstrap}")
         if self.bootstrap is not None and self.bootstrap > _MOST_RESAMPLES:

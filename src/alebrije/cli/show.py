@@ -28,7 +28,7 @@ class Show:
     seed: int | None = None
     """Seed of the scenes; default 0. Not for folders."""
     out: OutPath = Path("sheet")
-    """Name of the files to write, OUT.png and OUT.html."""
+    """Name of the files to write, OUT.png and OUT.html; of a run, OUT.html."""
     size: int | None = None
     """Image height and width in pixels; default 128. Not for folders."""
     rule: str | None = None

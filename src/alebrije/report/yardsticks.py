@@ -29,7 +29,8 @@ YARDSTICK_RULE = (
     "cases of both and, for the twin, a new draw of its weights (Student's t over its seeds)."
 )
 _SHARED = (
-    "size", "world", "corpus", "rule", "alpha", "pixels", "variant", "train_slots", "test_slots", "initial", "clusters",
+    "size", "world", "corpus", "rule", "alpha", "pixels", "variant", "train_slots", "test_slots", "initial", "inputs",
+    "clusters",
 )  # fmt: skip
 
 
