@@ -117,6 +117,19 @@ def test_settings_are_matched(tmp_path: Path) -> None:
     assert (beside.score.value, beside.difference.value) == (pytest.approx(0.4), pytest.approx(0.3))
 
 
+def test_variants_of_a_model_have_twins_of_their_own(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path)
+    for inputs, score, twin in ((1, 0.5, 0.1), (2, 0.6, 0.4)):
+        labels = {"model": "mine", "inputs": inputs, **SHARED}
+        put(folder, "grouping", labels, {"fg-ari": value(score, 0.01)})
+        put_twins(folder, "grouping", labels, "fg-ari", (twin, twin, twin))
+    found = read_findings(folder)
+    for own in found.of("grouping", "mine"):
+        beside = compare_with_yardsticks(found, [own], "fg-ari")[0]
+        assert isinstance(beside, Comparison)
+        assert beside.score.value == pytest.approx({1: 0.1, 2: 0.4}[own.get("inputs")])
+
+
 def test_a_yardstick_without_a_score_says_why(tmp_path: Path) -> None:
     folder = ResultFolder(tmp_path)
     put(folder, "grouping", {"model": "mine", **SHARED}, {"fg-ari": value(0.9, 0.01)})
