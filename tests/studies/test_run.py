@@ -48,8 +48,8 @@ def checked_run(study: Study, folder: ResultFolder, asked: Request) -> RunSummar
     ("metric", "study", "sentence"),
     [
         ("fg-ari", GROUPING, "^clips takes videos, and sprites in grouping has images$"),
-        ("mig", NEURONS, "^clips takes videos, and .* in neurons has images; only grouping examines such models$"),
-        ("coat", ANALOGY, "^clips takes videos, and analogy shows images; only grouping examines such models$"),
+        ("mig", NEURONS, "^clips takes videos, and .* in neurons has images; choose tests for videos$"),
+        ("coat", ANALOGY, "^clips takes videos, and analogy shows images; choose tests for videos$"),
     ],
 )
 def test_a_model_of_videos_is_not_shown_images(metric: str, study: Study, sentence: str, tmp_path: Path) -> None:

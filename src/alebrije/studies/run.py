@@ -76,18 +76,18 @@ def plan_study(study: Study, folder: ResultFolder, request: Request) -> PlannedS
     if not jobs:
         wanted = f" for {', '.join(request.metrics)} alone" if request.metrics else ""
         raise InputError(f"{study.name} has no cell to compute{wanted}; request more metrics or models")
-    _check_takes(jobs)
+    _check_takes(jobs, request)
     return PlannedStudy(study, request, tuple(jobs), tuple(_yardstick_jobs(study, folder, request, jobs)))
 
 
-def _check_takes(jobs: Iterable[Job]) -> None:
+def _check_takes(jobs: Iterable[Job], request: Request) -> None:
     """Raise an InputError if a model would be shown something else than it takes."""
     for job in jobs:
         takes = None if job.model is None else takes_of(job.model)
         if job.model is not None and takes not in (None, job.shows):
             name, world, study = job.model.labels.get("model"), job.cell.labels.get("world"), job.cell.study
             shown = f"{study} shows" if world is None else f"{world} in {study} has"
-            hint = "" if study == "grouping" or takes == "images" else "; only grouping examines such models"
+            hint = "" if request.worlds else f"; choose tests for {takes}"
             raise InputError(f"{name} takes {takes}, and {shown} {job.shows}{hint}")
 
 
