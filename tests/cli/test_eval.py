@@ -306,7 +306,7 @@ def test_a_reference_keeps_its_name(tmp_path: Path, capsys: pytest.CaptureFixtur
             "neurons needs a world with every combination",
         ),
         (["eval", "pixels", "--tests", "coat", "--worlds", "clevr", "--out", "x"], "has its own scenes"),
-        (["eval", "pixels", "--tests", "miou", "--out", "x"], "`alebrije score` computes it from your own arrays"),
+        (["eval", "pixels", "--tests", "sap-r2", "--out", "x"], "`alebrije score` computes it from your own arrays"),
         (["eval", "checkpoint:.", "--out", "x"], "the folder is not a run"),
         (["eval", "pixels", "--out", ""], "--out needs the name of a file or folder and is empty"),
         (["eval", "pixels", "--out", "x/" + 300 * "a"], "--out has a name of 300 bytes"),
