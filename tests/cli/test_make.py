@@ -343,7 +343,7 @@ class TestContinuing:
         wait_for(tmp_path / "x" / "00000", process)
         process.send_signal(sent)
         _, complaints = process.communicate(timeout=30)
-        assert process.returncode == code
+        assert process.returncode == code, complaints
         assert [line for line in complaints.decode().splitlines() if not PROGRESS.fullmatch(line)] == [
             "alebrije: stopped; run the same command to continue"
         ]
