@@ -60,6 +60,7 @@ def test_a_log_gets_what_the_history_gets(tmp_path: Path) -> None:
 def test_other_processes_do_not_log(tmp_path: Path) -> None:
     history = History(tmp_path / "history.jsonl", 0, enabled=False, log=lambda step, values: pytest.fail("logged"))
     history.add(1, {"loss": 2.0})
+    assert not (tmp_path / "history.jsonl").exists()
 
 
 def test_a_missing_package_and_one_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
