@@ -26,7 +26,7 @@ Targets = Literal["all", "others"]
 HEAD = 64  # width of a head of the encoder
 INITIAL_LOG_SCALE = -2.0  # of random slots: after one iteration much of them is left, and more would drown the views
 RAYS_AT_ONCE = 1 << 14  # of each scene, outside training
-_STAGES = 3  # of the convolutions, each of which halves the maps
+_STAGES = 3  # of convolutions; each one halves the maps
 
 
 def init_as_jax(module: nn.Module) -> None:

@@ -37,9 +37,7 @@ def part_charts(findings: Sequence[Finding]) -> list[Chart]:
         if (found := finding.estimate(f"fg-ari{part}")) is not None
     ]
     words = "FG-ARI of all frames of a video, or all views of a scene, as one labelling; the same without the first, "
-    words += (
-        "which some models are told about; and the mean over frames or views that are scored alone. Where the last "
-    )
+    words += "which some models get hints for; and the mean over frames or views that are scored alone. Where the last "
     words += "is higher, objects change their slots."
     draw = partial(bars, given, "FG-ARI", 0.0, 1.02)
     return [Chart(slug("grouping", "frames"), "Frames and views", words, draw), *_over_frames(names, shown)]
